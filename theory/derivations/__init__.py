@@ -1,0 +1,1 @@
+"""SymPy objects derived from definitions, shared by the claims: nothing here is typed in."""
