@@ -252,6 +252,7 @@ def judge(
 class Rule(enum.Enum):
     """The inference rules that a derivation may name. The report prints which ones it rests on."""
 
+    AM_GM = "the geometric mean of nonnegative numbers is at most their arithmetic mean"
     ATTAINMENT = "a value attained at an admissible point bounds the supremum from below"
     CASE_SPLIT = "a statement that holds in every one of exhaustive cases holds"
     CAUCHY_SCHWARZ = "|⟨x, y⟩| <= ‖x‖₂ ‖y‖₂"
@@ -262,6 +263,7 @@ class Rule(enum.Enum):
     DEFINITION = "unfolding a definition"
     DIMENSION = "a linear system with fewer equations than unknowns has a nonzero solution"
     DUALITY = "a norm is the supremum of the pairing with the dual unit ball"
+    GAUSSIAN_TAIL = "P(Z >= t) <= e^{−t²/2}/2 for a standard normal Z and t >= 0"
     INDUCTION = "induction on the length of a product or sum"
     INTERMEDIATE_VALUE = "a continuous function that changes sign has a zero between"
     LIMIT = "weak inequalities pass to the limit"
@@ -274,9 +276,11 @@ class Rule(enum.Enum):
     SPECTRAL_THEOREM = "a real symmetric matrix has an orthonormal basis of eigenvectors"
     SUBMULTIPLICATIVITY = "‖AB‖ <= ‖A‖ ‖B‖ for an induced norm"
     SUM_OF_SQUARES = "a sum of squares of real numbers is nonnegative, and zero only term by term"
+    TAYLOR = "|f(t) − f(0) − t f'(0)| <= t²/2 · sup |f''|"
     TERMWISE = "sums and maxima are ordered when their terms are"
     TRANSITIVITY = "a <= b and b <= c give a <= c"
     TRIANGLE_INEQUALITY = "‖x + y‖ <= ‖x‖ + ‖y‖"
+    UNION_BOUND = "the probability of a union of events is at most the sum of their probabilities"
 
 
 @dataclass(frozen=True, slots=True)

