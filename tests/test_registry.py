@@ -120,6 +120,22 @@ def test_an_underscore_makes_a_part_of_an_id(package: Writer) -> None:
     assert set(registry.claims) == {"one", "one_part"}
 
 
+@pytest.mark.parametrize("second", ["a_part_iv", "a_part_ii"])
+def test_roman_parts_may_extend_each_other(package: Writer, second: str) -> None:
+    parts = GOOD.replace('id="one"', 'id="a_part_i"').replace('uses=("one",)', "uses=()")
+    assert set(load_registry(package(parts.replace('id="two"', f'id="{second}"'))).claims) == {
+        "a_part_i",
+        second,
+    }
+
+
+@pytest.mark.parametrize("second", ["a_part_ib", "a_part_iv_x"])
+def test_nothing_else_may(package: Writer, second: str) -> None:
+    parts = GOOD.replace('id="one"', 'id="a_part_i"').replace('uses=("one",)', "uses=()")
+    with pytest.raises(RegistryError, match="prefix"):
+        load_registry(package(parts.replace('id="two"', f'id="{second}"')))
+
+
 def test_profiles_pick_their_size() -> None:
     assert Profile.QUICK.pick(1, 2) == 1
     assert Profile.FULL.pick(1, 2) == 2

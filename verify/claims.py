@@ -244,6 +244,7 @@ def _faults(claims: Mapping[str, Claim], checks: Mapping[str, Check]) -> list[st
             if other != claim.id
             and other.startswith(claim.id)
             and not other[len(claim.id) :].startswith("_")
+            and not _are_roman_parts(claim.id, other)
         ]
     for item in checks.values():
         if claims.get(item.claim.id) is not item.claim:
@@ -253,6 +254,12 @@ def _faults(claims: Mapping[str, Claim], checks: Mapping[str, Check]) -> list[st
         else:
             faults += _signature_faults(item, item.planted)
     return faults + _cycles(claims)
+
+
+def _are_roman_parts(first: str, second: str) -> bool:
+    """Whether both are parts of one statement that the paper numbers (i), (ii), (iii), …"""
+    stems = [re.fullmatch(r"(\w+_part_)[ivx]+", claim_id) for claim_id in (first, second)]
+    return all(stems) and len({match[1] for match in stems if match}) == 1
 
 
 def _signature_faults(item: Check, planted: Planted) -> list[str]:

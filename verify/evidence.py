@@ -264,6 +264,7 @@ class Rule(enum.Enum):
     DIMENSION = "a linear system with fewer equations than unknowns has a nonzero solution"
     DUALITY = "a norm is the supremum of the pairing with the dual unit ball"
     GAUSSIAN_TAIL = "P(Z >= t) <= e^{−t²/2}/2 for a standard normal Z and t >= 0"
+    EXTREME_VALUE = "a continuous function on a compact set attains its maximum"
     INDUCTION = "induction on the length of a product or sum"
     INTERMEDIATE_VALUE = "a continuous function that changes sign has a zero between"
     LIMIT = "weak inequalities pass to the limit"

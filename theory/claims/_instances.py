@@ -7,6 +7,7 @@ shared with ``theory.theta``, so that the two can be compared.
 from __future__ import annotations
 
 import itertools
+import math
 import random
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
@@ -92,3 +93,50 @@ def one_norm(x: Sequence[Fraction]) -> Fraction:
 def inf_to_one_norm(matrix: Sequence[Sequence[Fraction]]) -> Fraction:
     """max over sign vectors of ‖Mx‖₁."""
     return max(one_norm(times(matrix, x)) for x in sign_vectors(len(matrix[0])))
+
+
+def mass_of_signs(p: Sequence[Fraction], signs: Sequence[int]) -> Fraction:
+    """p(S) for S the set of indices with a positive sign."""
+    return sum((a for a, s in zip(p, signs, strict=True) if s > 0), Fraction(0))
+
+
+def float_rows(rng: random.Random, count: int, longest: int) -> Iterator[list[float]]:
+    """Rows of floats that sum to 1 up to rounding, of lengths 1..longest.
+
+    Softmax rows of Gaussian logits from nearly uniform to nearly one-hot, with ties, with zeros,
+    and with subnormal tails.
+    """
+    for _ in range(count):
+        length = rng.randint(1, longest)
+        spread = rng.choice((0.0, 0.3, 1.0, 3.0, 30.0, 700.0))
+        logits = [rng.gauss(0.0, spread) for _ in range(length)]
+        if rng.random() < 0.3:
+            logits = [float(round(u)) for u in logits]
+        weights = [math.exp(u - max(logits)) for u in logits]
+        if rng.random() < 0.3:
+            weights = [w if w == 1.0 or rng.random() < 0.7 else 0.0 for w in weights]
+        total = math.fsum(weights)
+        yield [w / total for w in weights]
+
+
+def dominant_row(rng: random.Random, top: Fraction) -> Distribution:
+    """A row with one weight `top` >= 1/2 and up to five others that share 1 − top."""
+    others = random_distribution(rng, rng.randint(1, 5))
+    row = [top, *((1 - top) * share for share in others)]
+    rng.shuffle(row)
+    return tuple(row)
+
+
+def tilted(p: Sequence[Fraction], factors: Sequence[Fraction]) -> Distribution:
+    """The softmax row after logit changes δ_i: proportional to p_i e^{δ_i/τ}, the factors given."""
+    return normalised([a * f for a, f in zip(p, factors, strict=True)])
+
+
+def total_variation(p: Sequence[Fraction], q: Sequence[Fraction]) -> Fraction:
+    """½ Σ |p_i − q_i|."""
+    return one_norm([a - b for a, b in zip(p, q, strict=True)]) / 2
+
+
+def quadratic_form(matrix: Sequence[Sequence[Fraction]], x: Sequence[Fraction | int]) -> Fraction:
+    """xᵀMx."""
+    return sum((a * b for a, b in zip(x, times(matrix, x), strict=True)), Fraction(0))

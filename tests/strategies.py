@@ -1,0 +1,82 @@
+"""Hypothesis strategies that the tests share: adversarial logits, rows, points of the cube."""
+
+import math
+
+from hypothesis import strategies as st
+from hypothesis.strategies import SearchStrategy
+
+SMALLEST_SUBNORMAL = 5e-324
+
+
+def logits(min_size: int = 1, max_size: int = 10) -> SearchStrategy[list[float]]:
+    """Finite logits: ties, near ties, spreads beyond exp's range, and huge values."""
+    entry = st.one_of(
+        st.floats(-5, 5),
+        st.sampled_from([0.0, 1.0, 1.0 + 2**-52, -700.0, -745.0, 745.0, 1e300, -1e300]),
+        st.integers(-3, 3).map(float),
+        st.floats(allow_nan=False, allow_infinity=False),
+    )
+    return st.lists(entry, min_size=min_size, max_size=max_size)
+
+
+def temperatures() -> SearchStrategy[float]:
+    """Positive temperatures over six decades."""
+    return st.one_of(st.sampled_from([0.5, 1.0, 2.0]), st.floats(1e-3, 1e3))
+
+
+def weights(min_size: int = 1, max_size: int = 10) -> SearchStrategy[list[float]]:
+    """Nonnegative weights, not all zero: ties, zeros, subnormals, and scales far apart."""
+    entry = st.one_of(
+        st.sampled_from([0.0, 1.0, SMALLEST_SUBNORMAL, 2.0**-1022, 2.0**-53, 1.0 - 2.0**-53]),
+        st.integers(0, 6).map(float),
+        st.floats(0, 1),
+    )
+    return st.lists(entry, min_size=min_size, max_size=max_size).filter(any)
+
+
+def rows(min_size: int = 1, max_size: int = 10) -> SearchStrategy[list[float]]:
+    """Rows that sum to 1 up to rounding, from `weights` and from near-one-hot vectors."""
+
+    def normalised(entries: list[float]) -> list[float]:
+        # Scaling first keeps the division from losing a row of subnormals.
+        scaled = [entry * 2.0**500 for entry in entries]
+        total = math.fsum(scaled)
+        return [entry / total for entry in scaled]
+
+    return weights(min_size, max_size).map(normalised)
+
+
+def cube_points(length: int) -> SearchStrategy[list[float]]:
+    """Points of [−1, 1]^length, often on faces and at vertices."""
+    entry = st.one_of(st.sampled_from([-1.0, 1.0]), st.floats(-1, 1))
+    return st.lists(entry, min_size=length, max_size=length)
+
+
+def entries(largest: float = 1e300) -> SearchStrategy[float]:
+    """Finite entries: small integers, zeros, subnormals, near ties and values up to ``largest``."""
+    return st.one_of(
+        st.integers(-3, 3).map(float),
+        st.sampled_from([0.0, 1.0, 1.0 + 2**-52, SMALLEST_SUBNORMAL, -1e-300, largest, -largest]),
+        st.floats(-largest, largest),
+    )
+
+
+@st.composite
+def matrices(draw: st.DrawFn, rows: int, columns: int, largest: float = 1e300) -> list[list[float]]:
+    """Matrices of a given shape; all rows equal, or all but one zero, in many draws."""
+    row = st.lists(entries(largest), min_size=columns, max_size=columns)
+    form = draw(st.sampled_from(["free", "free", "equal rows", "single row"]))
+    if form == "equal rows":
+        return [draw(row)] * rows
+    if form == "single row":
+        keep = draw(st.integers(0, rows - 1))
+        zero = [0.0] * columns
+        return [draw(row) if i == keep else zero for i in range(rows)]
+    return draw(st.lists(row, min_size=rows, max_size=rows))
+
+
+def stochastic(queries: int, keys: int) -> SearchStrategy[list[list[float]]]:
+    """Row-stochastic matrices up to rounding, with one-hot and near-one-hot rows."""
+    one_hot = st.integers(0, keys - 1).map(lambda j: [float(i == j) for i in range(keys)])
+    row = st.one_of(rows(keys, keys), one_hot)
+    return st.lists(row, min_size=queries, max_size=queries)
