@@ -42,7 +42,7 @@ test: lint
 	$(BIN)/pytest -n $(PYTEST_JOBS) --dist worksteal
 
 bench: install
-	$(BIN)/pytest tests/benchmarks --run-benchmarks -q -s
+	$(BIN)/python tests/benchmarks/theta_rows.py
 
 report: install
 	mkdir -p report

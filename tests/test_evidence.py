@@ -134,6 +134,12 @@ def test_judge_is_undecided_where_balls_overlap_unless_something_fails() -> None
     assert holds.observed >= Fraction(1, 3), "the far end of the ball is reported"
 
 
+def test_an_unbounded_ball_leaves_the_case_open() -> None:
+    undecided = judge([Case(ball(1) / 0, "<=", 2, "1/0")], scope="balls")
+    assert undecided.verdict is Verdict.INCONCLUSIVE
+    assert "1/0" in undecided.reason
+
+
 def test_float_cases_use_the_tolerance_in_the_right_direction() -> None:
     def verdict(case: Case) -> Verdict:
         return judge([case], scope="float", tolerance=TOLERANCE).verdict

@@ -224,8 +224,6 @@ def judge(
             scope=scope,
             cases=count,
             relation=f"observed {shown.relation} bound" if shown else "no case",
-            observed=_figure(shown.lhs, upper=True) if shown else None,
-            bound=_figure(shown.rhs, upper=False) if shown else None,
             tolerance=tolerance,
             reason=(
                 f"an enclosure is too wide to decide, at {shown.instance!r}"
