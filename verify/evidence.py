@@ -398,12 +398,36 @@ def _reduces_to_zero(expr: Any) -> bool:
         return True
     if not expr.is_commutative:
         return False
-    done = expr.doit()
-    return bool(
-        sympy.cancel(sympy.together(expr)) == 0
-        or sympy.simplify(done) == 0
-        or sympy.simplify(sympy.expand(done)) == 0
-    )
+    return any(_reducer_gives_zero(reducer, expr) for reducer in _REDUCERS)
+
+
+def _cancel(expr: Any) -> Any:
+    import sympy
+
+    return sympy.cancel(sympy.together(expr))
+
+
+def _simplify(expr: Any) -> Any:
+    import sympy
+
+    return sympy.simplify(expr.doit())
+
+
+def _expand_and_simplify(expr: Any) -> Any:
+    import sympy
+
+    return sympy.simplify(sympy.expand(expr.doit()))
+
+
+_REDUCERS = (_cancel, _simplify, _expand_and_simplify)
+
+
+def _reducer_gives_zero(reducer: Callable[[Any], Any], expr: Any) -> bool:
+    try:
+        return bool(reducer(expr) == 0)
+    except Exception:
+        # SymPy fails in many ways on what it cannot handle; such an identity is left unreduced.
+        return False
 
 
 def _nonzero_witness(expr: sympy.Expr) -> tuple[Mapping[str, str], str] | None:
