@@ -127,7 +127,7 @@ def test_causal_supports_reach_from_one_key_to_the_longest() -> None:
 
 def test_filters_select_what_they_say() -> None:
     everything = load_attention_rows()
-    narrow = load_attention_rows(12, 9)
+    narrow = load_attention_rows(min_support=9, max_support=12)
     assert [_label(row) for row in narrow] == [
         _label(row) for row in everything if 9 <= row.support <= 12
     ]

@@ -51,17 +51,17 @@ class AttentionRow:
 
 
 def load_attention_rows(
-    max_support: int | None = None,
-    min_support: int | None = None,
-    model: str | None = None,
     *,
+    min_support: int = 1,
+    max_support: int | None = None,
+    model: str | None = None,
     folder: Path = DATA_FOLDER,
 ) -> tuple[AttentionRow, ...]:
     """The stored rows with min_support <= support <= max_support, in stored order.
 
     Args:
+        min_support: smallest support to return.
         max_support: largest support to return; None for no limit.
-        min_support: smallest support to return; None for no limit.
         model: only this model's rows; None for all.
         folder: where the rows and their provenance lie.
 
@@ -74,7 +74,7 @@ def load_attention_rows(
             or the model is unknown.
     """
     provenance = load_provenance(folder)
-    path = Path(folder) / ROWS_FILE
+    path = folder / ROWS_FILE
     _require(path)
     digest = hashlib.sha256(path.read_bytes()).hexdigest()
     if digest != provenance["sha256"]:
@@ -95,8 +95,8 @@ def load_attention_rows(
     for index, support in enumerate(np.diff(offsets)):
         name = names[columns["model"][index]]
         if (
-            (max_support is not None and support > max_support)
-            or (min_support is not None and support < min_support)
+            support < min_support
+            or (max_support is not None and support > max_support)
             or (model is not None and name != model)
         ):
             continue
@@ -120,7 +120,7 @@ def load_provenance(folder: Path = DATA_FOLDER) -> dict[str, Any]:
         FileNotFoundError: the provenance is missing.
         ValueError: it is not JSON, or records no file hash.
     """
-    path = Path(folder) / PROVENANCE_FILE
+    path = folder / PROVENANCE_FILE
     _require(path)
     try:
         provenance = json.loads(path.read_text(encoding="utf-8"))
