@@ -80,3 +80,30 @@ def stochastic(queries: int, keys: int) -> SearchStrategy[list[list[float]]]:
     one_hot = st.integers(0, keys - 1).map(lambda j: [float(i == j) for i in range(keys)])
     row = st.one_of(rows(keys, keys), one_hot)
     return st.lists(row, min_size=queries, max_size=queries)
+
+
+@st.composite
+def normalisations(
+    draw: st.DrawFn, tokens: int = 1, min_width: int = 1, max_width: int = 6
+) -> tuple[list[list[float]], list[float], float]:
+    """Tokens of one width, γ and ε > 0 of a LayerNorm or RMSNorm.
+
+    Tokens are constant, nearly constant, huge or subnormal; γ is constant, has zeros, or repeats
+    its largest entry, or does not.
+    """
+    width = draw(st.integers(min_width, max_width))
+    offset = draw(st.sampled_from([0.0, 1.0, 1e6]))
+    spread = st.one_of(st.sampled_from([0.0, 1e-9, 1.0]), st.floats(1e-6, 1e6))
+    entry = entries(1e60)
+
+    def token() -> list[float]:
+        size = draw(spread)
+        if draw(st.booleans()):
+            return [offset + size * draw(st.floats(-1, 1)) for _ in range(width)]
+        return [draw(entry) for _ in range(width)]
+
+    scale = st.one_of(st.sampled_from([0.0, 1.0, -1.0, 2.0]), st.floats(-3, 3))
+    constant = st.floats(0.25, 4).map(lambda c: [c] * width)
+    gamma = draw(st.one_of(constant, st.lists(scale, min_size=width, max_size=width)))
+    eps = draw(st.sampled_from([1e-12, 1e-5, 1.0, 1e8]))
+    return [token() for _ in range(tokens)], gamma, eps

@@ -259,6 +259,7 @@ class Rule(enum.Enum):
     CONVEX_VERTEX = "a convex function on a polytope attains its maximum at a vertex"
     COUNTING = "a finite set has as many elements as the stated product or sum"
     DEFINITION = "unfolding a definition"
+    DETERMINANT_LEMMA = "det(A + UWUᵀ) = det A · det(I + WUᵀA⁻¹U) for invertible A"
     DIMENSION = "a linear system with fewer equations than unknowns has a nonzero solution"
     DUALITY = "a norm is the supremum of the pairing with the dual unit ball"
     GAUSSIAN_TAIL = "P(Z >= t) <= e^{−t²/2}/2 for a standard normal Z and t >= 0"

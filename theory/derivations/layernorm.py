@@ -65,6 +65,19 @@ def _split(
     return SplitNorm(x_i, x_k, gamma_i, output, xhat_i, xhat_k, sigma)
 
 
+def shifted(norm: SplitNorm, t: sympy.Expr, others: sympy.Expr) -> sympy.Expr:
+    """Output i of the normalisation after x_i grows by t and every other coordinate by `others`."""
+    return norm.output.subs(
+        {
+            norm.x_i: norm.x_i + t,
+            norm.x_k: norm.x_k + others,
+            rest_sum: rest_sum + (d - 2) * others,
+            rest_squares: rest_squares + 2 * others * rest_sum + (d - 2) * others**2,
+        },
+        simultaneous=True,
+    )
+
+
 @dataclass(frozen=True)
 class VectorNorm:
     """A normalisation of a whole vector of symbols: columns x, γ, x̂ and γ ⊙ x̂ + β, and σ."""
