@@ -1,0 +1,79 @@
+"""The subset masses closest to a target, from below and from above."""
+
+import math
+from fractions import Fraction
+from numbers import Rational
+
+import numpy as np
+
+from theory.theta import _search
+from theory.theta._numbers import read_numbers
+from theory.theta._row import Row, fault, read_row, reduce_values, subset_mask
+from theory.theta._search import Deadline, require
+from theory.theta._solve import checked_budget
+from theory.theta._types import ClosestMass, Status
+
+
+def closest_mass(weights: object, target: object, *, budget: float | None = None) -> ClosestMass:
+    """The greatest subset mass at most `target` and the least at least `target`, exactly.
+
+    weights: (L,) as in `solve_theta`; they need not sum to 1. target: an int, Fraction or float
+    (read exactly) between 0 and the total, in the units of the weights. budget: seconds, None for
+    no limit.
+
+    Settled for up to 44 items (equal weights collapse to about log₂ of their number) by meet in
+    the middle, for any number over a small common denominator by dynamic programming, and where a
+    subset meets the target; otherwise the status is BOUNDED and the bounds are true.
+
+    Raises ValueError for a faulty row or a target out of range, TypeError for what is no number.
+    """
+    numbers = read_numbers(weights, "weights")
+    shape = numbers.values.shape
+    require(len(shape) == 1, f"weights: expected one row, got shape {shape}")
+    reason = fault(numbers.values)
+    require(reason is None, f"weights: the row {reason}")
+    row = read_row(numbers.values)
+    aim = _exact_target(target) / row.unit
+    require(0 <= aim <= row.total, "target: must lie between 0 and the total weight")
+    deadline = Deadline(checked_budget(budget))
+    floor, ceiling = aim.__floor__(), aim.__ceil__()
+    below, below_limit = _greatest(row, floor, deadline)
+    below_mass = sum(row.values[k] for k in below)
+    if below_mass == aim:
+        above, above_mass, above_limit = below, below_mass, below_mass
+    else:
+        # A mass is at least the target where its complement is at most the total minus the target.
+        left, left_limit = _greatest(row, row.total - ceiling, deadline)
+        above = sorted(set(range(len(row.values))) - set(left))
+        above_mass = row.total - sum(row.values[k] for k in left)
+        above_limit = row.total - left_limit
+    optimal = below_mass == below_limit and above_mass == above_limit
+    return ClosestMass(
+        below=below_mass * row.unit,
+        above=above_mass * row.unit,
+        below_subset=subset_mask(row, below),
+        above_subset=subset_mask(row, above),
+        status=Status.OPTIMAL if optimal else Status.BOUNDED,
+        bounds=(
+            (below_mass * row.unit, below_limit * row.unit),
+            (above_limit * row.unit, above_mass * row.unit),
+        ),
+    )
+
+
+def _exact_target(target: object) -> Fraction:
+    if isinstance(target, bool) or not isinstance(target, Rational | float | np.floating):
+        raise TypeError(f"target: expected a number, got {type(target).__name__}")
+    if isinstance(target, Rational):
+        return Fraction(target)
+    require(math.isfinite(target), "target: expected a finite number")
+    return Fraction(*target.as_integer_ratio())
+
+
+def _greatest(row: Row, cap: int, deadline: Deadline) -> tuple[list[int], int]:
+    """A subset of mass at most `cap`, and the greatest mass up to it that a subset may have."""
+    instance = reduce_values(row.values, 0)
+    values = instance.values
+    name = _search.quick_exact(values, cap) or _search.slow_exact(values, cap) or "fill"
+    found = _search.SEARCHES[name](values, cap, cap, deadline)
+    return instance.expand(found.chosen), found.limit

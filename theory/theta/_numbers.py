@@ -1,0 +1,132 @@
+"""Reading numbers exactly: arrays of any float type, CPU tensors, ints and Fractions."""
+
+from dataclasses import dataclass
+from fractions import Fraction
+from numbers import Rational
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+# Machine epsilon and smallest subnormal; NumPy does not know those of bfloat16.
+_FLOAT64 = (Fraction(1, 2**52), Fraction(1, 2**1074))
+_BFLOAT16 = (Fraction(1, 2**7), Fraction(1, 2**133))
+
+
+@dataclass(frozen=True, slots=True)
+class Numbers:
+    """Numbers as they came, with the precision of their type.
+
+    values: an array of a NumPy float type or bfloat16 of at most 64 bits, or of Python objects
+    (ints, Fractions, floats, long doubles). epsilon, smallest: machine epsilon and smallest
+    subnormal of the type, of the coarsest one in a mixture; exact numbers count as float64.
+    """
+
+    values: NDArray[Any]
+    epsilon: Fraction
+    smallest: Fraction
+
+    @property
+    def exact_objects(self) -> bool:
+        return self.values.dtype == object
+
+    def sum_tolerance(self) -> Fraction:
+        """How far from 1 the sum of a row of L entries may lie: 4·epsilon + 2·L·smallest.
+
+        Softmax in working precision leaves a sum off by a few epsilon, and an entry below the
+        normal range is off by up to one smallest subnormal.
+        """
+        return 4 * self.epsilon + 2 * self.values.shape[-1] * self.smallest
+
+
+def read_numbers(source: object, name: str) -> Numbers:
+    """Read an array, a CPU tensor or nested sequences of real numbers; nothing is changed.
+
+    TypeError for anything else (booleans, complex numbers, strings, masked arrays, tensors on a
+    device); ValueError for ragged sequences and for a lone number.
+    """
+    if type(source).__module__.partition(".")[0] == "torch":
+        numbers = _read_tensor(source, name)
+    elif isinstance(source, np.ma.MaskedArray):
+        raise TypeError(f"{name}: a masked array is ambiguous; pass plain data and a support")
+    elif isinstance(source, np.ndarray):
+        numbers = _read_array(source, name)
+    elif isinstance(source, list | tuple):
+        numbers = _read_sequence(source, name)
+    elif hasattr(source, "__array__") and not isinstance(source, np.generic):
+        numbers = _read_array(np.asarray(source), name)
+    else:
+        raise TypeError(f"{name}: expected an array of numbers, got {type(source).__name__}")
+    if numbers.values.ndim == 0:
+        raise ValueError(f"{name}: expected at least one dimension, got a lone number")
+    return numbers
+
+
+def _read_tensor(tensor: Any, name: str) -> Numbers:
+    """The values of a torch tensor; torch itself need not be imported for it."""
+    bfloat16 = str(getattr(tensor, "dtype", None)) == "torch.bfloat16"
+    try:
+        data = tensor.detach()
+        array = (data.float() if bfloat16 else data).numpy()
+    except (AttributeError, RuntimeError, TypeError) as error:
+        raise TypeError(f"{name}: expected a dense CPU tensor of numbers ({error})") from error
+    return Numbers(array, *_BFLOAT16) if bfloat16 else _read_array(array, name)
+
+
+def _read_array(array: NDArray[Any], name: str) -> Numbers:
+    if array.dtype == object:
+        return _read_objects(array, name)
+    if array.dtype.kind in "iu":
+        return Numbers(array.astype(object), *_FLOAT64)
+    precision = _precision(array.dtype.type)
+    if precision is None:
+        raise TypeError(f"{name}: expected real numbers, got dtype {array.dtype}")
+    if array.dtype.itemsize > 8:
+        return Numbers(array.astype(object), *precision)
+    return Numbers(array, *precision)
+
+
+def _read_sequence(sequence: Any, name: str) -> Numbers:
+    if sequence and all(isinstance(row, np.ndarray) and row.ndim for row in sequence):
+        try:
+            return _read_array(np.stack(sequence), name)
+        except ValueError as error:
+            raise ValueError(f"{name}: rows of different lengths ({error})") from error
+    try:
+        array = np.array(sequence, dtype=object)
+    except ValueError as error:
+        raise ValueError(f"{name}: rows of different lengths ({error})") from error
+    if any(isinstance(entry, list | tuple) for entry in array.flat):
+        raise ValueError(f"{name}: rows of different lengths")
+    return _read_objects(array, name)
+
+
+def _read_objects(array: NDArray[Any], name: str) -> Numbers:
+    """Objects, which become float64 where all of them are floats of at most 64 bits."""
+    kinds = {type(entry) for entry in array.flat}
+    epsilon, smallest = _FLOAT64
+    floats = True
+    for kind in kinds:
+        precision = _precision(kind)
+        if precision is not None:
+            epsilon, smallest = max(epsilon, precision[0]), max(smallest, precision[1])
+            floats &= kind is not np.longdouble
+        elif kind is not bool and issubclass(kind, Rational):
+            floats = False
+        else:
+            raise TypeError(f"{name}: expected real numbers, got {kind.__name__}")
+    return Numbers(array.astype(np.float64) if floats else array, epsilon, smallest)
+
+
+def _precision(kind: type) -> tuple[Fraction, Fraction] | None:
+    """Machine epsilon and smallest subnormal of a float type; None for any other type."""
+    if kind.__name__ == "bfloat16":
+        return _BFLOAT16
+    if issubclass(kind, np.floating):
+        info = np.finfo(kind)
+        return _fraction(info.eps), _fraction(info.smallest_subnormal)
+    return _FLOAT64 if issubclass(kind, float) else None
+
+
+def _fraction(number: Any) -> Fraction:
+    return Fraction(*number.as_integer_ratio())

@@ -1,0 +1,282 @@
+"""One row: closed forms, searches, the choice among them, and the final rounding."""
+
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from itertools import accumulate
+from numbers import Real
+from typing import Literal
+
+from theory.theta import _search
+from theory.theta._batch import sum_fault
+from theory.theta._numbers import Numbers, read_numbers
+from theory.theta._row import (
+    ROUNDING_BITS,
+    Instance,
+    Row,
+    fault,
+    read_row,
+    reduce_values,
+    subset_mask,
+)
+from theory.theta._search import Deadline, require
+from theory.theta._types import OpenRowError, RowIndex, Status, ThetaSolution
+
+OnOpen = Literal["raise", "nan"]
+
+BRUTE_MAX_ATOMS = 16
+
+
+def solve_theta(
+    weights: object, *, method: str = "auto", budget: float | None = None
+) -> ThetaSolution:
+    """θ of one row of weights, with its proof: equality, or true bounds on both sides.
+
+    θ(w) = 1 − (D/W)², D = min over subsets S of |2 w(S) − W|, W = Σ w > 0 (Theorem 3.2's factor
+    4 max q(1 − q) without the scale). Floats count as the dyadic rationals that they are.
+
+    weights: (L,) nonnegative finite numbers, not all zero: a list of ints, Fractions or floats, an
+    array of any float or integer type, a CPU tensor. They need not sum to 1.
+    budget: seconds after which the search gives up (None: never). Kernels run to their end, some
+    ten milliseconds, before a budget is looked at.
+    method: "auto" or one of the following; n is the number of nonzero weights.
+
+    - "dominant": one weight is at least W/2. O(n). It alone is optimal ("odd" with m = 0).
+    - "uniform" (all weights equal), "topk" (all nonzero weights equal): O(n). Subset sums are the
+      multiples k/n of W, and k = ⌊n/2⌋ is closest to one half.
+    - "odd": O(n log n). Sort in descending order; let H be the 2m + 1 largest weights and c the
+      mass of the m largest and of all outside H. If c <= W/2 for some m, then D = W − 2c. Proof: a
+      subset with at most m weights of H weighs at most c. Any other has at least m + 1 of them, its
+      complement at most m, so the complement weighs at most c and the subset at least W − c. No
+      mass lies between c <= W/2 and W − c, and c is attained.
+    - "gray": enumeration, O(2ⁿ), at most 30 items (see below).
+    - "mitm": meet in the middle, O(2^(n/2)), at most 44 items (40 where weights span 2¹²²).
+    - "dp": a bitset over multiples of the common unit u of all weights, O(n·(W/u)/64); n·W/(2u) at
+      most 2³¹.
+    - "fill": heuristic for many weights; may leave the row BOUNDED.
+    - "brute": all 2ⁿ subsets in Fractions, n <= 16; the reference for the others.
+
+    Searches first collapse equal weights (m copies cost about log₂ m + 1 items). "auto" and "fill"
+    also set a tail of mass at most W/2²⁸ aside without loss, and stop at a subset with D/W <= 2⁻²⁷,
+    for which θ rounds to 1; "gray", "mitm" and "dp" called by name go on to a proved optimum.
+
+    Returns a `ThetaSolution`; a row that stays open has status BOUNDED, θ NaN and true bounds.
+    Raises ValueError for a faulty row, an unknown method or a method whose precondition fails,
+    TypeError for what is not real numbers.
+    """
+    numbers = _one_row(weights)
+    deadline = Deadline(checked_budget(budget))
+    if method not in _METHODS:
+        raise ValueError(f"unknown method {method!r}; choose from {', '.join(_METHODS)}")
+    return _METHODS[method](read_row(numbers.values), deadline)
+
+
+def theta(
+    p: object, *, check_sum: bool = True, budget: float | None = None, on_open: OnOpen = "raise"
+) -> float:
+    """θ(p) of one distribution: the float64 nearest to the exact value, ties to even.
+
+    p: (L,) as in `solve_theta`. check_sum: refuse a row whose exact sum is off 1 by more than
+    4·eps + 2L·(smallest subnormal) of its type; False takes any positive total, and the value is
+    the same either way. budget: seconds, None for no limit. on_open: what to do with a row that
+    stays open, "raise" `OpenRowError` or return "nan".
+
+    Raises ValueError and TypeError as `solve_theta` does.
+    """
+    numbers = _one_row(p)
+    deadline = Deadline(checked_budget(budget))
+    check_choice("on_open", on_open, ("raise", "nan"))
+    row = read_row(numbers.values)
+    if check_sum:
+        reason = sum_fault(row.total * row.unit, numbers)
+        require(reason is None, f"weights: the row {reason}")
+    solution = solve_row(row, deadline)
+    return theta_or_error(solution, None, on_open)
+
+
+def theta_or_error(solution: ThetaSolution, index: RowIndex | None, on_open: OnOpen) -> float:
+    if solution.status is Status.BOUNDED and on_open == "raise":
+        raise OpenRowError(index, (solution.lower, solution.upper))
+    return solution.theta
+
+
+def _one_row(weights: object) -> Numbers:
+    numbers = read_numbers(weights, "weights")
+    shape = numbers.values.shape
+    require(len(shape) == 1, f"weights: expected one row, got shape {shape}; see theta_rows")
+    reason = fault(numbers.values)
+    require(reason is None, f"weights: the row {reason}")
+    return numbers
+
+
+def checked_budget(budget: object) -> float | None:
+    if budget is None:
+        return None
+    if isinstance(budget, bool) or not isinstance(budget, Real):
+        raise TypeError(f"budget: expected seconds or None, got {type(budget).__name__}")
+    seconds = float(budget)
+    require(seconds >= 0, f"budget: expected seconds >= 0, got {seconds}")
+    return seconds
+
+
+def check_choice(name: str, value: object, choices: Sequence[str]) -> None:
+    require(
+        isinstance(value, str) and value in choices,
+        f"{name}: expected {' or '.join(map(repr, choices))}, got {value!r}",
+    )
+
+
+def solve_row(row: Row, deadline: Deadline) -> ThetaSolution:
+    """The portfolio: closed forms, then searches from the cheapest on."""
+    closed = _dominant_subset(row), _topk_subset(row), _odd_subset(row)
+    for name, positions in zip(("dominant", "topk", "odd"), closed, strict=True):
+        if positions is not None:
+            return _closed(row, positions, name)
+    instance = _reduce(row)
+
+    def search(name: str) -> ThetaSolution:
+        return _searched(row, instance, name, deadline, row.near_half)
+
+    cap = row.half // instance.factor
+    quick = _search.quick_exact(instance.values, cap)
+    if quick is not None:
+        return search(quick)
+    for heuristic in ("fill", "branch"):
+        solution = search(heuristic)
+        if solution.status is not Status.BOUNDED or deadline.passed():
+            return solution
+    slow = _search.slow_exact(instance.values, cap)
+    return solution if slow is None else search(slow)
+
+
+def _dominant_subset(row: Row) -> list[int] | None:
+    return [0] if 2 * row.values[0] >= row.total else None
+
+
+def _topk_subset(row: Row) -> list[int] | None:
+    return list(range(len(row.values) // 2)) if row.values[0] == row.values[-1] else None
+
+
+def _odd_subset(row: Row) -> list[int] | None:
+    """The closed form "odd" of `solve_theta`: positions of the subset of mass c, if some m fits."""
+    n = len(row.values)
+    prefix = [0, *accumulate(row.values)]
+    for m in range((n + 1) // 2):
+        outside = row.total - prefix[2 * m + 1]
+        if 2 * (prefix[m] + outside) <= row.total:
+            return [*range(m), *range(2 * m + 1, n)]
+    return None
+
+
+def _closed(row: Row, positions: list[int], method: str) -> ThetaSolution:
+    mass = sum(row.values[k] for k in positions)
+    return _finish(row, positions, min(mass, row.total - mass), method, {})
+
+
+def _by_closed_form(
+    name: str, find: Callable[[Row], list[int] | None], needs: str
+) -> Callable[[Row, Deadline], ThetaSolution]:
+    def solve(row: Row, _deadline: Deadline) -> ThetaSolution:
+        positions = find(row)
+        if positions is None:
+            raise ValueError(f"method {name!r} needs {needs}")
+        return _closed(row, positions, name)
+
+    return solve
+
+
+def _uniform_subset(row: Row) -> list[int] | None:
+    return _topk_subset(row) if len(row.values) == row.length else None
+
+
+def _brute(row: Row, _deadline: Deadline) -> ThetaSolution:
+    n = len(row.values)
+    require(n <= BRUTE_MAX_ATOMS, f"method 'brute' needs at most {BRUTE_MAX_ATOMS} nonzero weights")
+    weights = [value * row.unit for value in row.values]
+    sums = [Fraction(0)]
+    for weight in weights:
+        sums += [entry + weight for entry in sums]
+    total = sum(weights)
+    code = min(range(1 << n), key=lambda subset: abs(2 * sums[subset] - total))
+    return _closed(row, [k for k in range(n) if code >> k & 1], "brute")
+
+
+def _by_exact_search(name: str) -> Callable[[Row, Deadline], ThetaSolution]:
+    def solve(row: Row, deadline: Deadline) -> ThetaSolution:
+        return _searched(row, reduce_values(row.values, 0), name, deadline, row.half)
+
+    return solve
+
+
+def _by_heuristic(name: str) -> Callable[[Row, Deadline], ThetaSolution]:
+    def solve(row: Row, deadline: Deadline) -> ThetaSolution:
+        return _searched(row, _reduce(row), name, deadline, row.near_half)
+
+    return solve
+
+
+def _reduce(row: Row) -> Instance:
+    # 2F <= W / 2**27 is what the lemma on a negligible tail asks.
+    return reduce_values(row.values, row.total >> (ROUNDING_BITS + 1))
+
+
+def _searched(
+    row: Row, instance: Instance, name: str, deadline: Deadline, enough: int
+) -> ThetaSolution:
+    """Search an instance of a row; a subset of the row of mass >= `enough` may end the search."""
+    cap = row.half // instance.factor
+    goal = min(-(-enough // instance.factor), cap)
+    found = _search.SEARCHES[name](instance.values, cap, goal, deadline)
+    positions = instance.expand(found.chosen)
+    mass = sum(row.values[k] for k in positions)
+    tail_mass = row.total - instance.total * instance.factor
+    for k in range(instance.tail_start, len(row.values)):
+        if mass + row.values[k] <= row.half:
+            mass += row.values[k]
+            positions.append(k)
+    proved = found.limit < cap or _search.mass_of(instance.values, found.chosen) == cap
+    limit = min(found.limit * instance.factor + tail_mass, row.half) if proved else row.half
+    stats = {"items": len(instance.values), "bits": instance.total.bit_length()}
+    return _finish(row, positions, limit, name, stats)
+
+
+def _finish(
+    row: Row, positions: list[int], limit: int, method: str, stats: dict[str, int]
+) -> ThetaSolution:
+    """The solution for a subset, given that no subset has a mass in (limit, W/2]."""
+    mass = sum(row.values[k] for k in positions)
+    total = row.total
+    found, least = abs(total - 2 * mass), total - 2 * limit
+    lower, upper = (Fraction((total - d) * (total + d), total * total) for d in (found, least))
+    if found == least:
+        status = Status.OPTIMAL
+    elif float(lower) == float(upper):
+        status = Status.ROUNDED
+    else:
+        status = Status.BOUNDED
+    return ThetaSolution(
+        # The division of integers inside is correctly rounded, subnormal results included.
+        theta=float("nan") if status is Status.BOUNDED else float(lower),
+        lower=lower,
+        upper=upper,
+        subset=subset_mask(row, positions),
+        mass=mass * row.unit,
+        discrepancy=found * row.unit,
+        status=status,
+        method=method,
+        stats={"atoms": len(row.values), **stats},
+    )
+
+
+_METHODS: dict[str, Callable[[Row, Deadline], ThetaSolution]] = {
+    "auto": solve_row,
+    "dominant": _by_closed_form("dominant", _dominant_subset, "one weight of at least W/2"),
+    "uniform": _by_closed_form("uniform", _uniform_subset, "equal weights, none of them zero"),
+    "topk": _by_closed_form("topk", _topk_subset, "equal nonzero weights"),
+    "odd": _by_closed_form("odd", _odd_subset, "weights of the odd closed form"),
+    "gray": _by_exact_search("gray"),
+    "mitm": _by_exact_search("mitm"),
+    "dp": _by_exact_search("dp"),
+    "fill": _by_heuristic("fill"),
+    "branch": _by_heuristic("branch"),
+    "brute": _brute,
+}
