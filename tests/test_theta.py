@@ -1468,3 +1468,27 @@ class TestCompilation:
             double._cache.flush()
         finally:
             jit._package_folder.cache_clear()
+
+
+@pytest.mark.parametrize("kind", [np.int8, np.uint8, np.int64])
+def test_numpy_integers_are_read_as_python_integers(kind: type) -> None:
+    """NumPy's own integers would wrap, or raise, inside a Fraction."""
+    row = [kind(100), kind(100), kind(100), kind(27)]
+    expected = 1 - Fraction(73, 327) ** 2
+    assert solve_theta(row).lower == expected
+    assert solve_theta([Fraction(weight) for weight in row]).lower == expected
+    assert closest_mass([1, 2, 3], kind(3)).below == 3
+    assert closest_mass([1, 2, 3], Fraction(kind(100), kind(50))).above == 2
+
+
+def test_a_target_below_every_weight_needs_no_memory() -> None:
+    weights = np.exp(np.random.default_rng(0).normal(0, 2, 60))
+    found = closest_mass(weights, 1e-13)
+    assert found.status is Status.OPTIMAL
+    assert (found.below, found.above) == (0, Fraction(float(weights.min())))
+
+
+@pytest.mark.parametrize("target", [10**400, Fraction(10**400)])
+def test_a_huge_target_is_out_of_range(target: object) -> None:
+    with pytest.raises(ValueError, match="between 0 and the total"):
+        closest_mass([1, 2, 3], target)

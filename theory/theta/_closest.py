@@ -7,7 +7,7 @@ from numbers import Rational
 import numpy as np
 
 from theory.theta import _search
-from theory.theta._numbers import read_numbers
+from theory.theta._numbers import exact_fraction, read_numbers
 from theory.theta._row import Row, fault, read_row, reduce_values, subset_mask
 from theory.theta._search import Deadline, require
 from theory.theta._solve import checked_budget
@@ -64,14 +64,17 @@ def closest_mass(weights: object, target: object, *, budget: float | None = None
 def _exact_target(target: object) -> Fraction:
     if isinstance(target, bool) or not isinstance(target, Rational | float | np.floating):
         raise TypeError(f"target: expected a number, got {type(target).__name__}")
-    if isinstance(target, Rational):
-        return Fraction(target)
-    require(math.isfinite(target), "target: expected a finite number")
-    return Fraction(*target.as_integer_ratio())
+    is_finite = isinstance(target, Rational) or math.isfinite(target)
+    require(is_finite, "target: expected a finite number")
+    return exact_fraction(target)
 
 
 def _greatest(row: Row, cap: int, deadline: Deadline) -> tuple[list[int], int]:
     """A subset of mass at most `cap`, and the greatest mass up to it that a subset may have."""
+    all_but_least = row.total - row.values[-1]
+    if all_but_least <= cap < row.total:
+        # The heaviest proper subset fits, and the whole row does not.
+        return list(range(len(row.values) - 1)), all_but_least
     instance = reduce_values(row.values, 0)
     values = instance.values
     name = _search.quick_exact(values, cap) or _search.slow_exact(values, cap) or "fill"

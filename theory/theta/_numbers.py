@@ -124,9 +124,13 @@ def _precision(kind: type) -> tuple[Fraction, Fraction] | None:
         return _BFLOAT16
     if issubclass(kind, np.floating):
         info = np.finfo(kind)
-        return _fraction(info.eps), _fraction(info.smallest_subnormal)
+        return exact_fraction(info.eps), exact_fraction(info.smallest_subnormal)
     return _FLOAT64 if issubclass(kind, float) else None
 
 
-def _fraction(number: Any) -> Fraction:
-    return Fraction(*number.as_integer_ratio())
+def exact_fraction(number: Any) -> Fraction:
+    """The exact value of a finite number, with Python ints inside: NumPy's would wrap."""
+    if isinstance(number, Rational):
+        return Fraction(int(number.numerator), int(number.denominator))
+    numerator, denominator = number.as_integer_ratio()
+    return Fraction(int(numerator), int(denominator))

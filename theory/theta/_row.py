@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from theory.theta._numbers import exact_fraction
 from theory.theta._types import BoolMask
 
 # θ = 1 − δ² rounds to 1.0 for every δ up to 2**-ROUNDING_BITS.
@@ -67,7 +68,7 @@ def fault(weights: NDArray[Any]) -> str | None:
 def as_integers(weights: NDArray[Any]) -> tuple[list[int], Fraction]:
     """Integers and a unit with weights = integers · unit, exactly. Entries finite, nonnegative."""
     if weights.dtype == object:
-        fractions = [Fraction(*weight.as_integer_ratio()) for weight in weights.tolist()]
+        fractions = [exact_fraction(weight) for weight in weights.tolist()]
         denominator = math.lcm(*(fraction.denominator for fraction in fractions))
         return [int(fraction * denominator) for fraction in fractions], Fraction(1, denominator)
     mantissa, exponent = np.frexp(weights.astype(np.float64))

@@ -174,7 +174,9 @@ def dp(values: Sequence[int], cap: int, goal: int, deadline: Deadline) -> Found:
             break
         if deadline.passed():
             return Found(greedy(values, cap), cap)
-        prefixes.append((prefixes[-1] | prefixes[-1] << value) & full)
+        # A shift beyond the cap would only be masked away, at the cost of its memory.
+        shifted = prefixes[-1] << value if value <= cap else 0
+        prefixes.append((prefixes[-1] | shifted) & full)
     mass = left = prefixes[-1].bit_length() - 1
     chosen = 0
     for k in range(len(prefixes) - 2, -1, -1):
