@@ -19,7 +19,7 @@ $(STAMP): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check $(EXTRA_INDEX) \
 	    -c constraints.txt -e '.[model,report,dev]'
-	$(BIN)/python -m theory.theta.warm_up
+	$(BIN)/python -m paper_checks.compile_kernels
 	touch $@
 
 weights: $(WEIGHTS_STAMP)
