@@ -122,16 +122,18 @@ def derived_along_every_direction(profile: Profile, *, power: int = 1) -> Deriva
 
 @check(JACOBIAN, kind=Kind.DERIVATION, planted=Planted("the mean is not projected out", mean=0))
 def derived_at_fixed_widths(profile: Profile, *, mean: int = 1) -> Derivation:
-    """The whole matrix at once for d = 1, 2, 3, 4."""
+    """The whole matrix at once."""
+    widths = profile.pick((1, 2, 3), (1, 2, 3, 4))
     steps = []
-    for width in (1, 2, 3, 4):
+    for width in widths:
         s = symbolic.layer_norm_vector(width)
         projection = sympy.eye(width) - mean * sympy.ones(width, width) / width
         bracket = projection - s.xhat * s.xhat.T / width
         expected = sympy.diag(*s.gamma) * bracket / s.sigma
         steps.append(Identity(f"d = {width}", s.output.jacobian(s.x), expected))
+    shown = ", ".join(map(str, widths))
     return Derivation(
-        scope="d = 1, 2, 3, 4, all x, γ and β, all ε >= 0 with σ > 0", steps=tuple(steps)
+        scope=f"d = {shown}, all x, γ and β, all ε >= 0 with σ > 0", steps=tuple(steps)
     )
 
 
@@ -254,6 +256,11 @@ def derived_by_cauchy_schwarz(profile: Profile, *, times: int = 1) -> Derivation
         bound = (1 - token.eps / token.sigma_squared) ** 2 * m.squared(v)
         return Case(image, "<=", bound, token.describe() | {"v": v})
 
+    def at_most_one(rng: random.Random) -> Case:
+        token = norms.random_token(rng)
+        square = m.squared(token.numerator) / token.sigma_squared
+        return Case(square, "<=", token.width, token.describe())
+
     return Derivation(
         scope="all d >= 1, all x, all ε >= 0 with σ > 0",
         steps=(
@@ -267,6 +274,7 @@ def derived_by_cauchy_schwarz(profile: Profile, *, times: int = 1) -> Derivation
             RuleStep(
                 "the norm", Rule.CAUCHY_SCHWARZ, "‖(x̂x̂ᵀ/d)v‖ <= (1 − ρ)‖v‖, equal at x̂", bounded
             ),
+            RuleStep("at most 1", Rule.SUM_OF_SQUARES, "‖x̂‖² <= d, equal where ε = 0", at_most_one),
         ),
     )
 
