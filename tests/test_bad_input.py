@@ -150,7 +150,7 @@ def numbers_in(result: Any) -> list[Any]:
 def is_finite_input(value: Any) -> bool:
     try:
         return bool(np.isfinite(np.asarray(value, dtype=np.float64)).all())
-    except (TypeError, ValueError, OverflowError):
+    except (TypeError, ValueError, OverflowError, np.exceptions.ComplexWarning):
         return True  # no array of floats; whatever is returned must hold no NaN
 
 
