@@ -7,6 +7,7 @@ be open, with true bounds. `theta` and `solve_theta` take one row, `theta_rows` 
 """
 
 from theory.theta._closest import closest_mass
+from theory.theta._gradient import theta_gradient, theta_rows_torch
 from theory.theta._greedy import greedy_certificate
 from theory.theta._rows import theta_rows, theta_rows_from_logits
 from theory.theta._solve import solve_theta, theta
@@ -21,6 +22,8 @@ __all__ = [
     "greedy_certificate",
     "solve_theta",
     "theta",
+    "theta_gradient",
     "theta_rows",
     "theta_rows_from_logits",
+    "theta_rows_torch",
 ]
