@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from theory.theta._batch import OnEmpty, Rows, read_rows, widened
+from theory.theta._batch import OnEmpty, read_rows, widened
 from theory.theta._jit import kernel
 from theory.theta._numbers import exact_fraction
 from theory.theta._rows import theta_rows
