@@ -39,8 +39,8 @@ def theta_rows_dask(
 
     Raises TypeError for what is no Dask array and ImportError without dask, which comes with the
     extra `dask`; ValueError for unknown chunk sizes and faulty arguments. Faulty and open rows
-    raise as in `theta_rows` when the result is computed, named by their place in the whole array; of
-    several, the one that the scheduler meets first.
+    raise as in `theta_rows` when the result is computed, named by their place in the whole array;
+    of several, the one that the scheduler meets first.
     """
     import dask.array as da
 
