@@ -22,7 +22,7 @@ SOLVER_IMPORTS = {"numpy", "numba", "theory"}
 FRONT_END_IMPORTS = {
     "_gradient.py": {"torch"},
     "_dask.py": {"dask"},
-    "__main__.py": {"rich", "safetensors"},
+    "__main__.py": {"rich", "safetensors", "torch"},
 }
 
 
