@@ -298,7 +298,7 @@ def figure(cells: Sequence[Cell], records: Sequence[Record], path: Path) -> None
                 times.setdefault(cell.length, []).append(getattr(cell, name))
         means = [(length, float(np.mean(found))) for length, found in times.items()]
         _draw(axes, means, label, color="black", linestyle=style, linewidth=1.5)
-    colours = pyplot.colormaps["tab20"](np.linspace(0, 1, max(1, len(records))))
+    colours = pyplot.colormaps["tab20"](np.linspace(0, 1, len(records)))
     for record, colour in zip(records, colours, strict=True):
         points = [
             (int(answer.kind.removeprefix("L = ")), median(answer.seconds))
