@@ -299,6 +299,11 @@ class TestTorch:
         with pytest.raises(TypeError, match="unexpected keyword"):
             theta_rows_torch(torch.tensor([[1.0]], requires_grad=True), return_theta_too=True)
 
+    def test_the_missing_extra_is_named(self, monkeypatch):
+        monkeypatch.setitem(sys.modules, "torch", None)
+        with pytest.raises(ImportError, match=r"pip install 'attention-sensitivity\[model\]'"):
+            theta_rows_torch(np.eye(2))
+
     def test_torch_is_not_imported_before_it_is_used(self):
         code = (
             "import sys; from theory.theta import theta_gradient; "

@@ -42,8 +42,12 @@ def theta_rows_dask(
     raise as in `theta_rows` when the result is computed, named by their place in the whole array;
     of several, the one that the scheduler meets first.
     """
-    import dask.array as da
-
+    try:
+        import dask.array as da
+    except ImportError as error:
+        raise ImportError(
+            "theta_rows_dask needs dask: pip install 'attention-sensitivity[dask]'"
+        ) from error
     if not isinstance(P, da.Array):
         raise TypeError(f"P: expected a Dask array, got {type(P).__name__}; see theta_rows")
     if P.ndim == 0:

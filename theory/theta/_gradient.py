@@ -176,8 +176,12 @@ def theta_rows_torch(P: Any, **options: Any) -> Any:
     Errors are those of `theta_rows`; TypeError for what is no tensor; ImportError without torch,
     which comes with the extra `model`.
     """
-    import torch
-
+    try:
+        import torch
+    except ImportError as error:
+        raise ImportError(
+            "theta_rows_torch needs torch: pip install 'attention-sensitivity[model]'"
+        ) from error
     if not isinstance(P, torch.Tensor):
         raise TypeError(f"P: expected a torch tensor, got {type(P).__name__}")
     return _autograd_function().apply(P, options)
