@@ -2,6 +2,7 @@
 
 A cell is a set of rows of one kind. In each cell all works are timed in turn, several times, and
 the least time of each counts, so that a slow moment of the machine does not fall on one of them.
+Times are of the processor, not of the clock: whatever else runs would weigh on long works alone.
 """
 
 from __future__ import annotations
@@ -163,13 +164,13 @@ def exact_theta(rows: Rows, lengths: npt.NDArray[np.int64] | None) -> tuple[Rows
 
 
 def _least_seconds(works: Sequence[Callable[[], object]], repeat: int) -> list[float]:
-    """The least time of each work over `repeat` rounds in which each has its turn."""
+    """The least processor time of each work over `repeat` rounds in which each has its turn."""
     least = [float("inf")] * len(works)
     for _ in range(repeat):
         for k, work in enumerate(works):
-            start = time.perf_counter()
+            start = time.process_time()
             work()
-            least[k] = min(least[k], time.perf_counter() - start)
+            least[k] = min(least[k], time.process_time() - start)
         if max(least) > ONCE_IS_ENOUGH:
             break
     return least

@@ -234,7 +234,7 @@ def markdown(cells: Sequence[Cell], peers: Sequence[Sequence[str]], fastest: Seq
         total = sum(cell.rows for cell in of_kind)
         lines.append([kind, *times, greedy, floor, f"{left} of {total}"])
     parts = [
-        f"Measured by `make bench` on {machine()}.",
+        f"Measured by `make bench` on {machine()}. Times are of the processor.",
         "Time of exact θ in µs per row, in brackets its ratio to the greedy certificate of "
         "Appendix D.2 vectorised in NumPy, on the same rows in the same run; rows are softmax of "
         f"N(0, s²) logits. Open: rows not settled when their cell had taken "
@@ -280,7 +280,7 @@ def figure(cells: Sequence[Cell], records: Sequence[Record], path: Path) -> None
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    drawn, axes = pyplot.subplots(figsize=(9, 8), layout="constrained")
+    drawn, axes = pyplot.subplots(figsize=(10, 9), layout="constrained")
     random = [cell for cell in cells if cell.deviation is not None]
     deviations = sorted({cell.deviation for cell in random})
     shades = pyplot.colormaps["viridis"](np.linspace(0.0, 0.85, len(deviations)))
@@ -308,12 +308,12 @@ def figure(cells: Sequence[Cell], records: Sequence[Record], path: Path) -> None
         wrong = any(answer.wrong for answer in record.answers)
         name = f"{record.peer.package}: {record.peer.method}" + " (wrong θ)" * wrong
         _draw(axes, points, name, color=colour, marker="x" if wrong else ".", linewidth=0.8)
-    axes.set(xscale="log", yscale="log", xlabel="row length L", ylabel="µs per row, one thread")
+    axes.set(xscale="log", yscale="log", xlabel="row length L", ylabel="µs per row")
     axes.set_xticks(sorted({cell.length for cell in random if cell.length & cell.length - 1 == 0}))
     axes.xaxis.set_major_formatter("{x:.0f}")
     axes.xaxis.set_minor_locator(matplotlib.ticker.NullLocator())
     axes.grid(alpha=0.3)
-    drawn.legend(loc="outside lower center", fontsize=7, ncols=3)
+    drawn.legend(loc="outside lower center", fontsize=6.5, ncols=3)
     path.parent.mkdir(parents=True, exist_ok=True)
     drawn.savefig(path, dpi=150)
     pyplot.close(drawn)

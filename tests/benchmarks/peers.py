@@ -240,11 +240,11 @@ def _limit_memory() -> None:
 
 
 def _timed_split(number: int, weights: Weights) -> tuple[float, list[int]]:
-    """Seconds and split of one row, in the worker; reading the weights counts."""
+    """Processor seconds and split of one row, in the worker; reading the weights counts."""
     peer = PEERS[number]
-    start = time.perf_counter()
+    start = time.process_time()
     side = peer.split(peer.read(weights))
-    return time.perf_counter() - start, [int(k) for k in side]
+    return time.process_time() - start, [int(k) for k in side]
 
 
 def ask(

@@ -25,7 +25,7 @@ from theory.theta import theta_rows
 
 # Rows that each peer splits: of these lengths at s = 1, and real ones of up to so many keys.
 PEER_LENGTHS = (8, 16, 20, 24, 28, 32, 40, 64)
-PEER_ROWS = 3
+PEER_ROWS = 4
 PEER_DEVIATION = 1.0
 PEER_REAL_KEYS = (12, 16)
 REAL = "real"
@@ -38,7 +38,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--repeat", type=int, help="runs, of which the least counts (default: 5)")
     made.add_argument("--lengths", type=int, nargs="+", help="row lengths (default: 8 to 8192)")
     made.add_argument("--no-peers", action="store_true", help="leave other packages out")
-    made.add_argument("--limit", type=float, help="seconds a row for a peer (default: 3, quick: 1)")
+    made.add_argument("--limit", type=float, help="seconds a row for a peer (default: 5, quick: 1)")
     made.add_argument("--markdown", type=Path, help="write the tables for the README to this file")
     made.add_argument("--figure", type=Path, help="draw cost against L into this file")
     return made
@@ -66,7 +66,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     deviations = (0.1, 1.0, 6.0) if quick else cells.DEVIATIONS
     count = options.rows or (20 if quick else 200)
     repeat = options.repeat or (2 if quick else 5)
-    limit = options.limit or (1.0 if quick else 3.0)
+    limit = options.limit or (1.0 if quick else 5.0)
     console = Console(width=160)
     cells.compile_kernels()
     measured = []

@@ -18,9 +18,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from theory.theta._batch import OnEmpty, read_rows, widened
+from theory.theta._batch import OnEmpty, read_rows
 from theory.theta._jit import kernel
-from theory.theta._numbers import exact_fraction
+from theory.theta._numbers import exact_fraction, read_numbers
 from theory.theta._rows import theta_rows
 from theory.theta._solve import OnOpen
 
@@ -83,13 +83,14 @@ def theta_gradient(
         return_subset=True,
     )
     rows = read_rows(P, "P", support, causal, causal_offset)
-    gradient = np.full(rows.values.shape, np.nan)
-    chosen = subset.reshape(gradient.shape)
-    settled = ~np.isnan(theta).reshape(len(gradient))
+    weights = read_numbers(P, "P").values.reshape(theta.size, subset.shape[-1])
+    chosen = subset.reshape(weights.shape)
+    settled = ~np.isnan(theta).reshape(theta.size)
+    gradient = np.full(weights.shape, np.nan)
     for block in rows.blocks():
         known = settled[block]
         gradient[block][known] = _gradient_of(
-            widened(rows.values[block])[known], rows.visible(block)[known], chosen[block][known]
+            weights[block][known], rows.visible(block)[known], chosen[block][known]
         )
     shaped = gradient.reshape(subset.shape)
     return (theta, shaped) if return_theta else shaped
@@ -100,8 +101,9 @@ def _gradient_of(
 ) -> NDArray[np.float64]:
     """(R, L): the gradient at R settled rows with their optimal subsets."""
     exact = rows.dtype == object
-    on, off, lighter = (_exact_values if exact else _float_values)(rows, chosen)
-    side = np.where(rows > 0, chosen, lighter)
+    weights = rows if exact else rows.astype(np.float64)
+    on, off, lighter = (_exact_values if exact else _float_values)(weights, chosen)
+    side = np.where(weights > 0, chosen, lighter)
     return np.where(visible, np.where(side, on, off), 0.0)
 
 
