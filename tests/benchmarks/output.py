@@ -175,7 +175,7 @@ def peer_rows(
 
 
 def fastest_peers(
-    records: Sequence[Record], kinds: Sequence[str], ours: dict[str, float]
+    records: Sequence[Record], kinds: Sequence[str], ours: dict[str, float], limit: float
 ) -> list[str]:
     """For each set of rows the fastest peer that did all of them rightly, against this solver."""
     lines = []
@@ -193,7 +193,10 @@ def fastest_peers(
                 f"{duration(seconds)}, {three_digits(seconds / ours[kind])} × this solver"
             )
         else:
-            lines.append(f"no other package had all of θ right within its limit, {kind}")
+            lines.append(
+                f"no other package had θ of all rows right within {limit:g} s a row, "
+                f"{three_digits(limit / ours[kind])} × this solver, {kind}"
+            )
     return lines
 
 

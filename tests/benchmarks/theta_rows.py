@@ -88,7 +88,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         kinds = [kind for kind, _ in sets]
         ours = our_times(measured, kinds)
         table = output.peer_rows(records, kinds, ours)
-        fastest = output.fastest_peers(records, kinds, ours)
+        fastest = output.fastest_peers(records, kinds, ours, limit)
         console.print(output.peer_table(table))
         console.print("\n".join(fastest))
     if options.markdown is not None:

@@ -11,7 +11,7 @@ import os
 import sys
 import time
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
@@ -168,21 +168,25 @@ def solve(
     status = np.empty(count, dtype=np.int8)
     dominant = np.empty(count, dtype=np.bool_)
     end = None if budget is None else time.monotonic() + budget
-    for chunk in _with_progress(count, max(1, _CHUNK_ENTRIES // max(length, 1))):
-        seen = None
-        if causal:
-            seen = np.minimum(np.arange(chunk.start, chunk.stop) % leading[-1] + 1, length)
-        with rows_named(functools.partial(place, chunk.start)):
-            theta[chunk], status[chunk] = theta_rows(
-                rows[chunk],
-                support=seen,
-                check_sum=not any_total,
-                on_empty="nan" if allow_empty else "raise",
-                budget=None if end is None else max(0.0, end - time.monotonic()),
-                on_open="nan",
-                return_status=True,
-            )
-        dominant[chunk] = dominant_rows(rows[chunk]) & (status[chunk] != EMPTY)
+    step = max(1, _CHUNK_ENTRIES // max(length, 1))
+    with _progress_bar(count) as report:
+        for start in range(0, count, step):
+            chunk = slice(start, min(start + step, count))
+            seen = None
+            if causal:
+                seen = np.minimum(np.arange(chunk.start, chunk.stop) % leading[-1] + 1, length)
+            with rows_named(functools.partial(place, start)):
+                theta[chunk], status[chunk] = theta_rows(
+                    rows[chunk],
+                    support=seen,
+                    check_sum=not any_total,
+                    on_empty="nan" if allow_empty else "raise",
+                    budget=None if end is None else max(0.0, end - time.monotonic()),
+                    on_open="nan",
+                    return_status=True,
+                )
+            dominant[chunk] = dominant_rows(rows[chunk]) & (status[chunk] != EMPTY)
+            report(chunk.stop)
     return Solved(
         theta=theta.reshape(leading),
         status=status.reshape(leading),
@@ -191,8 +195,9 @@ def solve(
     )
 
 
-def _with_progress(count: int, step: int) -> Iterator[slice]:
-    """Slices of at most `step` rows; a bar on standard error, where that is a terminal."""
+@contextmanager
+def _progress_bar(count: int) -> Iterator[Callable[[int], None]]:
+    """Takes how many of the rows are done; a bar on standard error, where that is a terminal."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
 
@@ -204,10 +209,7 @@ def _with_progress(count: int, step: int) -> Iterator[slice]:
         disable=not sys.stderr.isatty(),
     ) as bar:
         task = bar.add_task("", total=count)
-        for start in range(0, count, step):
-            stop = min(start + step, count)
-            yield slice(start, stop)
-            bar.update(task, completed=stop)
+        yield lambda done: bar.update(task, completed=done)
 
 
 def dominant_rows(rows: Any) -> NDArray[np.bool_]:
