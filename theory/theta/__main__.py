@@ -28,7 +28,7 @@ from theory.theta._types import RowIndex, Status
 ALL_SETTLED, SOME_OPEN, WRONG_CALL, INTERRUPTED = 0, 1, 2, 130
 PERCENTILES = (0, 1, 5, 25, 50, 75, 95, 99, 100)
 # Entries solved between two steps of the progress bar.
-_CHUNK_ENTRIES = 2**20
+_CHUNK_ENTRIES = 2**19
 _KEYS_SHOWN = 30
 
 DESCRIPTION = """\
