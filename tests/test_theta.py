@@ -1312,7 +1312,7 @@ class TestResultTypes:
     def test_public_names(self):
         assert sorted(theory.theta.__all__) == theory.theta.__all__
         assert all(hasattr(theory.theta, name) for name in theory.theta.__all__)
-        assert len(theory.theta.__all__) == 10
+        assert len(theory.theta.__all__) == 13
 
     def test_status_values(self):
         assert [status.name for status in Status] == ["OPTIMAL", "ROUNDED", "BOUNDED"]
