@@ -15,6 +15,7 @@ from mutation.run import (
     mutation_sites,
     read_equivalents,
     run_stage,
+    sample_mutants,
 )
 
 # Four mutants: the product becomes a sum or a quotient, or loses one of its factors.
@@ -146,8 +147,8 @@ CHAINS = [
 @pytest.mark.parametrize(("expression", "shorter"), CHAINS)
 def test_every_term_and_factor_is_dropped_once(expression, shorter):
     source = f"x = {expression}\n"
-    sites = [site for site in mutation_sites(source) if site[2] == "DropOperand"]
-    codes = [mutate_code(source, DropOperand(), occurrence) for _, occurrence, *_ in sites]
+    sites = [site for site in mutation_sites(source) if site.name == "DropOperand"]
+    codes = [mutate_code(source, DropOperand(), site.occurrence) for site in sites]
     assert len(codes) == len(shorter)
     assert {" ".join(code.split()) for code in codes} == {f"x = {other}" for other in shorter}
 
@@ -176,9 +177,23 @@ CHANGES = [
 
 def test_every_kind_of_mutation_is_made():
     source = f"{SNIPPET}\n"
-    codes = [mutate_code(source, site[0], site[1]) for site in mutation_sites(source)]
+    codes = [mutate_code(source, site.operator, site.occurrence) for site in mutation_sites(source)]
     made = sorted("".join(code.split()) for code in codes)
     assert made == sorted("".join(SNIPPET.replace(*change).split()) for change in CHANGES)
+
+
+def test_an_edit_elsewhere_keeps_the_sample(tmp_path):
+    area, other = tmp_path / "area.py", tmp_path / "other.py"
+    suite = Suite(("*.py",), ())
+    body = "".join(f"def f{k}(x):\n    return {k} * x + 1\n" for k in range(2, 9))
+    area.write_text(body)
+    before = sample_mutants(tmp_path, suite, 10, seed=3)
+    assert len({mutant.code for mutant in before}) == 10
+    area.write_text(f"# Moves every line.\n{body}")
+    other.write_text("ONE = True\n")
+    after = {mutant.key for mutant in sample_mutants(tmp_path, suite, 11, seed=3)}
+    assert {mutant.key for mutant in before} <= after
+    assert [m.key for m in sample_mutants(tmp_path, suite, 10, seed=4)] != [m.key for m in before]
 
 
 def test_the_listed_equivalents_are_of_the_present_sources():

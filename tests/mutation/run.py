@@ -61,7 +61,14 @@ SUITES = {
     "layernorm": Suite(("theory/layernorm.py",), (("tests/test_layernorm.py",),)),
     "perturbation": Suite(("theory/perturbation.py",), (("tests/test_perturbation.py",),)),
     "theta": Suite(
-        ("theory/theta/*.py",), (("tests/test_theta.py",), ("tests/test_theta_properties.py",))
+        tuple(
+            f"theory/theta/_{name}.py"
+            for name in (
+                *("batch", "closest", "float_kernels", "greedy", "jit", "kernels"),
+                *("numbers", "row", "rows", "search", "solve", "types"),
+            )
+        ),
+        (("tests/test_theta.py",), ("tests/test_theta_properties.py",)),
     ),
 }
 
@@ -146,8 +153,19 @@ class Outcome:
     status: str
 
 
-def mutation_sites(source: str) -> Iterator[tuple[Operator, int, str, int, str]]:
-    """(operator, its occurrence, its name, line number, function) of every mutation of a source."""
+@dataclass(frozen=True)
+class Site:
+    """A mutation of a source: the operator and which of its occurrences, and where that is."""
+
+    operator: Operator
+    occurrence: int
+    name: str
+    start: tuple[int, int]
+    function: str
+
+
+def mutation_sites(source: str) -> Iterator[Site]:
+    """Every mutation of a source."""
     provider = OperatorProvider()
     operators = {name: provider[name]() for name in OPERATORS} | {"DropOperand": DropOperand()}
     nodes = list(ast_nodes(get_ast(source)))
@@ -159,7 +177,7 @@ def mutation_sites(source: str) -> Iterator[tuple[Operator, int, str, int, str]]
                 if not _says_nothing_at_run_time(node):
                     function: Any = search_ancestor(node, "funcdef")
                     where = function.name.value if function else ""
-                    yield operator, occurrence, name, start[0], where
+                    yield Site(operator, occurrence, name, start, where)
                 occurrence += 1
 
 
@@ -179,26 +197,35 @@ def _says_nothing_at_run_time(node: Any) -> bool:
     return False
 
 
-def sample_mutants(root: Path, suite: Suite, count: int | None, rng: random.Random) -> list[Mutant]:
-    """`count` different mutants of a suite's files (None: all), by chance, in a fixed order."""
-    sites = []
+def sample_mutants(root: Path, suite: Suite, count: int | None, seed: int) -> list[Mutant]:
+    """`count` different mutants of a suite's files (None: all), by chance, in a fixed order.
+
+    The chance of a site hangs on its own line alone, so that an edit elsewhere leaves the sample of
+    the other lines as it was.
+    """
+    ranked = []
     for pattern in suite.sources:
         for path in sorted(root.glob(pattern)):
             source = path.read_text(encoding="utf-8")
             name = path.relative_to(root).as_posix()
-            sites += [(name, source, *site) for site in mutation_sites(source)]
-    rng.shuffle(sites)
+            lines = source.splitlines()
+            twins: Counter[str] = Counter()
+            for site in mutation_sites(source):
+                row, column = site.start
+                text = f"{name} {site.function} {site.name} {column} {lines[row - 1]}"
+                twins[text] += 1
+                rank = random.Random(f"{seed} {twins[text]} {text}").random()
+                ranked.append((rank, name, source, site))
     mutants: dict[str, Mutant] = {}
-    for name, source, operator, occurrence, operator_name, number, function in sites:
+    for _, name, source, site in sorted(ranked, key=lambda entry: entry[0]):
         if len(mutants) == count:
             break
-        code = mutate_code(source, operator, occurrence)
+        code = mutate_code(source, site.operator, site.occurrence)
         if code is None or not _says_something_else(source, code):
             continue
         line, replacement = changed_lines(source, code)
-        mutants.setdefault(
-            name + code, Mutant(name, number, function, operator_name, line, replacement, code)
-        )
+        mutant = Mutant(name, site.start[0], site.function, site.name, line, replacement, code)
+        mutants.setdefault(name + code, mutant)
     return list(mutants.values())
 
 
@@ -419,8 +446,7 @@ def main(
     settled = read_kills(options.recheck) if options.recheck else {}
     outcomes: list[Outcome] = []
     for module in options.modules:
-        rng = random.Random(f"{options.seed} {module}")
-        mutants = sample_mutants(root, suites[module], options.per_module or None, rng)
+        mutants = sample_mutants(root, suites[module], options.per_module or None, options.seed)
         print(f"{module}: {len(mutants)} mutants, seed {options.seed}", flush=True)
         again = [m for m in mutants if m.key not in settled or m.key in equivalents]
         found = [Outcome(module, m, settled[m.key]) for m in mutants if m not in again]
