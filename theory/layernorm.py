@@ -157,7 +157,9 @@ def layer_norm_jacobian_norm(x: npt.ArrayLike, gamma: npt.ArrayLike, eps: float)
     """‖J_LN(x)‖₂ exactly (beyond the paper; Lemma A.1 bounds it by ‖γ‖_∞/σ).
 
     x, gamma: shape (d,); eps: ε >= 0. An equality; the relative error is a few eps times d, also
-    where the norm is far below ‖γ‖_∞/σ. Errors as in `layer_norm`.
+    where the norm is far below ‖γ‖_∞/σ. Only below 2⁻¹⁰²² ‖γ‖_∞/σ, where ρ = ε/σ² is no normal
+    number, is it not resolved: there the lower bound ρ‖γ‖_∞/2σ is returned. Errors as in
+    `layer_norm`.
 
     Derivation. Let û = 1/√d. The Jacobian is (1/σ)D(I - ûûᵀ - (1-ρ)ŝŝᵀ) with D = Diag(γ), and û
     and ŝ are orthogonal, so JJᵀ = (1/σ²)[D² - γγᵀ/d - (1-ρ²)(γ⊙ŝ)(γ⊙ŝ)ᵀ]. A number λ that is no
