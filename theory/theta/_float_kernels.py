@@ -13,6 +13,7 @@ import numpy as np
 from theory.theta._jit import kernel
 
 _SPLITTER = 2.0**27 + 1.0
+_COLUMNS = 32
 # More than the products and quotients of one evaluation of θ can add to its error.
 _PRODUCT_ERROR = 2.0**-94
 
@@ -29,26 +30,38 @@ def two_sum(a, b):  # type: ignore[no-untyped-def]
 def pair_sum(values, n):  # type: ignore[no-untyped-def]
     """The sum of the first n nonnegative values as hi + lo; see the module for its error.
 
-    Four sums run side by side, since each has to wait for its own last addition.
+    Long rows are added up in 32 columns, which the processor's vectors hold side by side.
     """
-    a = b = c = d = 0.0
-    low_a = low_b = low_c = low_d = 0.0
-    for k in range(0, n - 3, 4):
-        a, low = two_sum(a, values[k])
-        low_a += low
-        b, low = two_sum(b, values[k + 1])
-        low_b += low
-        c, low = two_sum(c, values[k + 2])
-        low_c += low
-        d, low = two_sum(d, values[k + 3])
-        low_d += low
-    for k in range(n - n % 4, n):
-        a, low = two_sum(a, values[k])
-        low_a += low
-    a, low = two_sum(a, b)
-    c, more = two_sum(c, d)
-    hi, most = two_sum(a, c)
-    return two_sum(hi, most + ((low + more) + ((low_a + low_b) + (low_c + low_d))))
+    hi = 0.0
+    lo = 0.0
+    start = 0
+    if n >= 4 * _COLUMNS:
+        his = np.zeros(_COLUMNS)
+        los = np.zeros(_COLUMNS)
+        start = n - n % _COLUMNS
+        for k in range(0, start, _COLUMNS):
+            _add_columns(his, los, values[k : k + _COLUMNS], _COLUMNS)
+        width = _COLUMNS // 2
+        while width > 0:
+            _add_columns(his, los, his[width:], width)
+            for i in range(width):
+                los[i] += los[width + i]
+            width //= 2
+        hi = his[0]
+        lo = los[0]
+    for k in range(start, n):
+        hi, low = two_sum(hi, values[k])
+        lo += low
+    return two_sum(hi, lo)
+
+
+@kernel
+def _add_columns(his, los, values, width):  # type: ignore[no-untyped-def]
+    for i in range(width):
+        total = his[i] + values[i]
+        virtual = total - his[i]
+        los[i] += (his[i] - (total - virtual)) + (values[i] - virtual)
+        his[i] = total
 
 
 @kernel
@@ -129,3 +142,16 @@ def signed_sum(weights, n, taken):  # type: ignore[no-untyped-def]
         hi, low = two_sum(hi, weights[k] if taken[k] else -weights[k])
         hi, lo = two_sum(hi, low + lo)
     return hi, lo
+
+
+@kernel
+def is_balanced(weights, n, taken):  # type: ignore[no-untyped-def]
+    """Whether Σ ±weights, plus where taken, is 0 for certain: without rounding in hi + lo."""
+    hi = 0.0
+    lo = 0.0
+    lost = 0.0
+    for k in range(n):
+        hi, low = two_sum(hi, weights[k] if taken[k] else -weights[k])
+        lo, low = two_sum(lo, low)
+        lost += abs(low)
+    return hi + lo == 0.0 and lost == 0.0

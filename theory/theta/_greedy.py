@@ -43,7 +43,7 @@ def greedy_certificate(
         plain = np.zeros(len(values), dtype=np.bool_)
         if values.dtype != object:
             # Of these rows nothing needs a closer look; NaN and infinities fail a comparison.
-            plain = (values >= 0).all(axis=1) & (values > 0).any(axis=1)
+            plain |= (values >= 0).all(axis=1) & (values > 0).any(axis=1)
             sums = np.empty((len(values), 2))
             pair_sums(values, sums)
             plain &= np.abs((sums[:, 0] - 1.0) + sums[:, 1]) <= tolerance

@@ -1,7 +1,10 @@
-"""Many weights: a subset within 2⁻²⁸ of half the total, in time linear in their number.
+"""Many weights: a subset within 2⁻²⁸ W of half the total W, in time linear in their number.
 
 Proof obligation. θ = 1 − (D/W)² rounds to 1.0 as soon as some subset has |2 w(S) − W| <= 2⁻²⁷ W.
 Nothing is claimed of a row for which none is found.
+
+Where every weight is a multiple of a unit u with W < 2⁵² u, as in rows of half precision, the sums
+here are exact, and a discrepancy of at most u is the least that the parity of W/u permits.
 
 Method, for n weights, with d the signed difference of the two sides so far:
 
@@ -17,8 +20,8 @@ Method, for n weights, with d the signed difference of the two sides so far:
 
 Float error: d and every sum in it are at most W in size, and each of the fewer than 2n + 64
 additions that form a candidate value is off by at most 2⁻⁵³ W(1 + 2⁻²⁰). With the weights left out
-and n <= 2¹⁸ that is below 2⁻³¹ W, and so a computed difference of at most 2⁻²⁸ W belongs to a true
-one of less than 2⁻²⁷ W.
+and n <= 2¹⁸ that is below 2⁻³¹ W, and so a computed difference of at most (1 − 2⁻³)·2⁻²⁷ W belongs
+to a true one of less than 2⁻²⁷ W.
 """
 
 import numpy as np
@@ -30,9 +33,12 @@ MAX_TERMS = 2**18
 # A power of two, as `_rank` and the pairing need an even number.
 _HELD_BACK = 64
 _FREE_GAPS = 18
+# Where among the weights, from the largest on, those held back stand: after 80 of them at least, to
+# which the gap owes its size, and where they drop below this share of the total.
+_AHEAD = 80
 _HELD_BACK_AT = 2.0**-14
 _HALF_SUMS = 1 << (_FREE_GAPS // 2)
-_ACCEPTED = 2.0**-28
+_ACCEPTED = 2.0**-27 * (1.0 - 2.0**-3)
 # Share of the total that the weights left out may have together.
 _NEGLIGIBLE = 2.0**-32
 _EXPONENT_SHIFT = 52
@@ -58,7 +64,9 @@ def order_by_binade(weights, n, cut, ordered, places):  # type: ignore[no-untype
     start = np.zeros((_STREAMS, _CLASSES), dtype=np.int64)
     for k in range(quarter):
         for stream in range(_STREAMS):
-            start[stream, min(top - (bits[stream * quarter + k] >> _EXPONENT_SHIFT), last)] += 1
+            at = np.uintp(stream * quarter + k)
+            c = min(top - (bits[at] >> _EXPONENT_SHIFT), last)
+            start[stream, np.uintp(c)] += 1
     for k in range(_STREAMS * quarter, n):
         start[0, min(top - (bits[k] >> _EXPONENT_SHIFT), last)] += 1
     sum_so_far = 0
@@ -69,15 +77,16 @@ def order_by_binade(weights, n, cut, ordered, places):  # type: ignore[no-untype
             sum_so_far += size
     for k in range(quarter):
         for stream in range(_STREAMS):
-            place = stream * quarter + k
-            c = min(top - (bits[place] >> _EXPONENT_SHIFT), last)
-            ordered[start[stream, c]] = weights[place]
-            places[start[stream, c]] = place
+            at = np.uintp(stream * quarter + k)
+            c = np.uintp(min(top - (bits[at] >> _EXPONENT_SHIFT), last))
+            to = np.uintp(start[stream, c])
+            ordered[to] = weights[at]
+            places[to] = at
             start[stream, c] += 1
-    for place in range(_STREAMS * quarter, n):
-        c = min(top - (bits[place] >> _EXPONENT_SHIFT), last)
-        ordered[start[0, c]] = weights[place]
-        places[start[0, c]] = place
+    for k in range(_STREAMS * quarter, n):
+        c = min(top - (bits[k] >> _EXPONENT_SHIFT), last)
+        ordered[start[0, c]] = weights[k]
+        places[start[0, c]] = k
         start[0, c] += 1
     return start[_STREAMS - 1, last - 1]
 
@@ -97,8 +106,8 @@ def _balance(ordered, start, stop, gap, minus):  # type: ignore[no-untyped-def]
         size = abs(size)
         start += 1
     for k in range(start, stop, 2):
-        one = ordered[k]
-        two = ordered[k + 1]
+        one = ordered[np.uintp(k)]
+        two = ordered[np.uintp(k + 1)]
         if size > max(one, two):
             minus[k] = lighter
             minus[k + 1] = lighter
@@ -127,10 +136,11 @@ def _rank(values, count, ranks):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def balance_row(weights, n, total, scratch, ordered, places, minus):  # type: ignore[no-untyped-def]
-    """Look for a subset with |2 mass − total| <= 2**-27 total; whether one was found.
+def balance_row(weights, n, total, unit, scratch, ordered, places, minus):  # type: ignore[no-untyped-def]
+    """Look for a subset with |2 mass − total| <= 2**-27 total, or <= unit.
 
-    weights: (>= n,) float64, nonnegative, with float sum `total`, MIN_TERMS <= n <= MAX_TERMS.
+    weights: (>= n,) float64, nonnegative, with float sum `total`, n <= MAX_TERMS. unit: 0, or one
+    of which every weight is a multiple and the total less than 2**52 times it.
     ordered (float64), places (int32), minus (bool): (>= n,), overwritten. After success the weight
     at places[k] is in the subset unless minus[k], for k below the returned number of places; those
     of no place are not in it. Returns 0 if no subset was found. scratch: (5, 512) float64.
@@ -141,24 +151,33 @@ def balance_row(weights, n, total, scratch, ordered, places, minus):  # type: ig
     count = order_by_binade(weights, n, cut, ordered, places)
     if count < MIN_TERMS:
         return 0
-    held = 0
-    while held < count and ordered[held] >= _HELD_BACK_AT * total:
-        held += 1
-    held = max(held - _HELD_BACK, 0)
+    held = count
+    accepted = _ACCEPTED * total
+    if unit > accepted:
+        # Only the smallest weights tell one unit from the next.
+        accepted = unit
+    else:
+        while held > _HELD_BACK + _AHEAD and ordered[held - 1] < _HELD_BACK_AT * total:
+            held -= 1
+    held -= _HELD_BACK
     gap = _balance(ordered, 0, held, 0.0, minus)
     gap = _balance(ordered, held + _HELD_BACK, count, gap, minus)
-    settled = _repair(gap, _ACCEPTED * total, held, scratch, ordered, places, minus)
+    settled = _repair(gap, accepted, held, scratch, ordered, places, minus)
     return count if settled else 0
 
 
 @kernel
 def _repair(gap, accepted, bulk, scratch, ordered, places, minus):  # type: ignore[no-untyped-def]
     """Steps 3 and 4 for the 64 weights from `bulk` on; whether the sum comes to `accepted`."""
-    ranks = np.empty(_HELD_BACK, dtype=np.int64)
-    sorted_places = np.empty(_HELD_BACK, dtype=np.int32)
+    indices = np.empty((4, _HELD_BACK), dtype=np.int64)
+    ranks = indices[0]
+    sorted_places = indices[1]
+    others = indices[2]
+    order = indices[3]
     held = scratch[0]
     left = scratch[1]
     gaps = scratch[2]
+    keys = scratch[3]
     _rank(ordered[bulk:], _HELD_BACK, ranks)
     for k in range(_HELD_BACK):
         held[ranks[k]] = ordered[bulk + k]
@@ -198,7 +217,6 @@ def _repair(gap, accepted, bulk, scratch, ordered, places, minus):  # type: igno
     minus[bulk + upper] = against
     minus[bulk + lower] = not against
     # Neighbours among the others.
-    others = np.empty(_HELD_BACK, dtype=np.int64)
     number = 0
     for k in range(first, last + 1):
         others[number] = k
@@ -206,8 +224,10 @@ def _repair(gap, accepted, bulk, scratch, ordered, places, minus):  # type: igno
     pairs = number // 2
     for k in range(pairs):
         left[k] = held[others[2 * k]] - held[others[2 * k + 1]]
-    _rank(left, pairs, ranks)
-    order = np.empty(_HELD_BACK, dtype=np.int64)
+    # Gaps of nothing are no use in the search.
+    for k in range(pairs):
+        keys[k] = left[k] if left[k] > 0.0 else np.inf
+    _rank(keys, pairs, ranks)
     for k in range(pairs):
         gaps[ranks[k]] = left[k]
         order[ranks[k]] = k

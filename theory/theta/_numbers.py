@@ -19,8 +19,9 @@ class Numbers:
     """Numbers as they came, with the precision of their type.
 
     values: an array of a NumPy float type or bfloat16 of at most 64 bits, or of Python objects
-    (ints, Fractions, floats, long doubles), or of uint16, the bits of bfloat16. epsilon, smallest: machine epsilon and smallest
-    subnormal of the type, of the coarsest one in a mixture; exact numbers count as float64.
+    (ints, Fractions, floats, long doubles), or of uint16, the bits of bfloat16. epsilon, smallest:
+    machine epsilon and smallest subnormal of the type, of the coarsest one in a mixture; exact
+    numbers count as float64.
     """
 
     values: NDArray[Any]

@@ -2,8 +2,9 @@
 
 import os
 import sys
+import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from typing import Any
@@ -166,13 +167,17 @@ def _solve_rows(
 ) -> Any:
     check_choice("on_empty", on_empty, ("raise", "nan"))
     check_choice("on_open", on_open, ("raise", "nan"))
-    batch = _Batch(rows, check_sum, return_subset, checked_budget(budget))
-    pool = ThreadPoolExecutor(max_workers=_workers(threads))
+    seconds = checked_budget(budget)
+    workers = _workers(threads)
+    # Compilation, or loading from the cache, is not to count against a budget.
+    _Batch(rows, check_sum, return_subset, False, None).settle(slice(0, 0))
+    batch = _Batch(rows, check_sum, return_subset, progress, seconds)
+    pool = ThreadPoolExecutor(max_workers=workers)
     try:
         # Faults are raised before any long search begins.
-        batch.run(pool, batch.settle, list(rows.blocks()), progress)
+        batch.run(pool, workers, batch.settle, list(rows.blocks()))
         batch.judge(on_empty)
-        batch.run(pool, lambda row: batch.search(row, on_open), batch.left(), False)
+        batch.run(pool, workers, lambda row: batch.search(row, on_open), batch.left())
     finally:
         # After an error or Ctrl-C: what has not begun is dropped, the rest looks at the flag.
         batch.stop[0] = _settle.QUIT
@@ -194,8 +199,10 @@ class _Deadline(Deadline):
         self._stop = stop
 
     def left(self) -> float | None:
-        """Seconds until it passes; None for ever."""
-        return None if self._until is None else max(self._until - time.monotonic(), 0.0)
+        """Seconds until it passes, as far as threads can wait; None for ever."""
+        if self._until is None:
+            return None
+        return min(max(self._until - time.monotonic(), 0.0), threading.TIMEOUT_MAX)
 
     def passed(self) -> bool:
         return bool(self._stop[0] == _settle.QUIT) or super().passed()
@@ -209,10 +216,20 @@ class _Batch:
     """
 
     def __init__(
-        self, rows: Rows, check_sum: bool, return_subset: bool, budget: float | None
+        self,
+        rows: Rows,
+        check_sum: bool,
+        return_subset: bool,
+        progress: bool,
+        budget: float | None,
     ) -> None:
         self.rows = rows
+        self.progress = progress
+        self.lock = threading.Lock()
+        self.done = 0
         self.check_sum = check_sum
+        tolerance = float(rows.numbers.sum_tolerance()) * (1.0 - SUM_MARGIN)
+        self.tolerance = tolerance if check_sum else np.inf
         self.theta = np.full(rows.count, np.nan)
         self.status = np.full(rows.count, EMPTY, dtype=np.int8)
         self.verdict = np.full(rows.count, _settle.SUSPECT, dtype=np.int8)
@@ -224,41 +241,51 @@ class _Batch:
             self.stop[0] = _settle.HURRY
 
     def run(
-        self,
-        pool: ThreadPoolExecutor,
-        work: Callable[[Any], None],
-        jobs: Sequence[Any],
-        progress: bool,
+        self, pool: ThreadPoolExecutor, workers: int, work: Callable[[Any], None], jobs: list[Any]
     ) -> None:
-        """Do all jobs, and raise the error of the first that has one."""
-        futures = [pool.submit(work, job) for job in jobs]
-        for job, future in zip(jobs, futures, strict=True):
-            if self.stop[0] == _settle.GO:
-                _, late = wait([future], timeout=self.deadline.left())
-                if late:
-                    self.stop[0] = _settle.HURRY
+        """Do all jobs, in order on each of the workers, and raise the first job's error."""
+        errors: dict[int, Exception] = {}
+        # Several threads may draw from one iterator of a list.
+        numbered = iter(list(enumerate(jobs)))
+
+        def drain() -> None:
+            for number, job in numbered:
+                try:
+                    work(job)
+                except Exception as error:
+                    errors[number] = error
+                if errors or self.stop[0] == _settle.QUIT:
+                    break
+
+        futures = [pool.submit(drain) for _ in range(min(workers, len(jobs)))]
+        _, late = wait(futures, timeout=self.deadline.left())
+        if late:
+            self.stop[0] = _settle.HURRY
+        for future in futures:
             future.result()
-            if progress:
-                _report(job.stop, self.rows.count)
+        if errors:
+            raise errors[min(errors)]
 
     def settle(self, block: slice) -> None:
         """Settle the rows of a block as far as float arithmetic goes."""
         kind = self.rows.kind()
-        if kind is None:
-            return
-        tolerance = float(self.rows.numbers.sum_tolerance()) * (1.0 - SUM_MARGIN)
-        _settle.settle_rows(
-            self.rows.bits(block),
-            kind,
-            self.rows.lengths[block],
-            self.rows.mask_of(block),
-            tolerance if self.check_sum else np.inf,
-            self.theta[block],
-            self.status[block],
-            self.verdict[block],
-            self.subset[block],
-            self.stop,
-        )
+        if kind is not None:
+            _settle.settle_rows(
+                self.rows.bits(block),
+                kind,
+                self.rows.lengths[block],
+                self.rows.mask_of(block),
+                self.tolerance,
+                self.theta[block],
+                self.status[block],
+                self.verdict[block],
+                self.subset[block],
+                self.stop,
+            )
+        if self.progress:
+            with self.lock:
+                self.done += block.stop - block.start
+                _report(self.done, self.rows.count)
 
     def judge(self, on_empty: OnEmpty) -> None:
         """Raise ValueError for the first row that is faulty."""

@@ -5,10 +5,23 @@ A row that float arithmetic does not settle keeps the status OPEN and is left to
 
 import numpy as np
 
-from theory.theta._float_kernels import pair_sum, rounded_theta_of_side, sum_error
+from theory.theta._float_kernels import (
+    pair_sum,
+    rounded_theta_of_gap,
+    rounded_theta_of_side,
+    sum_error,
+)
 from theory.theta._jit import kernel
 from theory.theta._long_rows import MAX_TERMS, MIN_TERMS, balance_row
-from theory.theta._small_rows import OPEN, OPTIMAL, ROUNDED, odd_split, sort_descending, split_row
+from theory.theta._small_rows import (
+    OPEN,
+    OPTIMAL,
+    ROUNDED,
+    common_unit,
+    odd_split,
+    sort_descending,
+    split_row,
+)
 
 # What `settle_rows` says of a row besides its status.
 SOUND = 0
@@ -112,16 +125,17 @@ def settle_rows(  # type: ignore[no-untyped-def]
                 else:
                     outside |= bits[k]
             n = n if seen else 0
+        infinity = np.int64(_INFINITY_BITS)
         largest_bits = np.int64(0)
-        least_bits = np.int64(_INFINITY_BITS)
+        least_bits = infinity
         signs = np.int64(0)
         terms = 0
         for k in range(n):
             largest_bits = max(largest_bits, bits[k])
-            least_bits = min(least_bits, bits[k] if bits[k] != 0 else _INFINITY_BITS)
+            least_bits = min(least_bits, bits[k] if bits[k] != 0 else infinity)
             signs |= bits[k]
             terms += bits[k] != 0
-        if outside != 0 or signs < 0 or largest_bits >= _INFINITY_BITS:
+        if outside != 0 or signs < 0 or largest_bits >= infinity:
             verdict[r] = SUSPECT
             continue
         if terms == 0:
@@ -143,17 +157,22 @@ def settle_rows(  # type: ignore[no-untyped-def]
                 count = np.float64(terms)
                 value = (count * count - 1.0) / (count * count) if terms % 2 else 1.0
                 found = OPTIMAL
-                _mark_equal(weights, n, terms // 2, subset)
+                _mark_equal(weights, n, max(terms // 2, 1), subset)
         elif largest > 0.5 * total_hi:
             value, found = _dominant(weights, n, largest, total_hi, total_lo, subset)
         elif stop[0] == GO:
-            if MIN_TERMS <= terms and n <= MAX_TERMS:
-                count = balance_row(weights, n, total_hi, sums, ordered, places, marks)
-                if count > 0:
-                    value = 1.0
-                    found = ROUNDED
-                    for k in range(count if subset.shape[0] > 0 else 0):
-                        subset[places[k]] = not marks[k]
+            if terms >= MIN_TERMS and n <= MAX_TERMS:
+                # A coarse unit is the rule in half precision only.
+                unit = common_unit(weights, n) if kind >= FLOAT16 else 0.0
+                value, found = _balanced(
+                    weights, n, total_hi, unit, sums, ordered, places, marks, subset
+                )
+                if found == OPEN and unit == 0.0:
+                    unit = common_unit(weights, n)
+                    if unit > 2.0**-27 * total_hi:
+                        value, found = _balanced(
+                            weights, n, total_hi, unit, sums, ordered, places, marks, subset
+                        )
             if found == OPEN and terms <= _SEARCH_TERMS:
                 _sort_positive(weights, n, terms, ordered, places)
                 value, found = odd_split(ordered, terms, total_hi, total_lo, marks)
@@ -167,6 +186,24 @@ def settle_rows(  # type: ignore[no-untyped-def]
         if found != OPEN:
             theta[r] = value
             status[r] = found
+
+
+@kernel
+def _balanced(weights, n, total, unit, sums, ordered, places, marks, subset):  # type: ignore[no-untyped-def]
+    """(θ, status) from `balance_row`, with its arguments."""
+    if total >= 2.0**52 * unit:
+        unit = 0.0
+    count = balance_row(weights, n, total, unit, sums, ordered, places, marks)
+    if count == 0:
+        return np.nan, OPEN
+    for k in range(count if subset.shape[0] > 0 else 0):
+        subset[places[k]] = not marks[k]
+    if unit <= 2.0**-27 * total:
+        return 1.0, ROUNDED
+    # The discrepancy is what the parity of the total leaves, and the total is exact.
+    least = unit if np.fmod(total, 2.0 * unit) != 0.0 else 0.0
+    value = rounded_theta_of_gap(least, 0.0, total, 0.0, 0.0)
+    return value, OPTIMAL if value == value else OPEN
 
 
 @kernel

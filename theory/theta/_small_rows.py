@@ -20,7 +20,7 @@ at least F/2 the best distance is g − F/2, and otherwise some split has a disc
 
 import numpy as np
 
-from theory.theta._float_kernels import rounded_theta_of_gap, signed_sum, sum_error
+from theory.theta._float_kernels import is_balanced, rounded_theta_of_gap, signed_sum, sum_error
 from theory.theta._jit import kernel
 
 # As in `Status`, which kernels cannot see.
@@ -191,12 +191,14 @@ def _code_of(weights, first, pairs, value, spare):  # type: ignore[no-untyped-de
 
 
 @kernel
-def _common_unit(weights, n):  # type: ignore[no-untyped-def]
-    """The largest power of two of which every weight is a multiple (normal weights)."""
+def common_unit(weights, n):  # type: ignore[no-untyped-def]
+    """The largest power of two of which every weight is a multiple; infinity if all are zero."""
     bits = weights.view(np.int64)
     unit = np.inf
     for k in range(n):
         fraction = bits[k] & 0xFFFFFFFFFFFFF
+        if bits[k] == 0:
+            continue
         if fraction == 0:
             unit = min(unit, weights[k])
         else:
@@ -206,10 +208,11 @@ def _common_unit(weights, n):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _leaf_pairs(weights, head, total):  # type: ignore[no-untyped-def]
+def _leaf_pairs(weights, head, accepted):  # type: ignore[no-untyped-def]
     """Of how many pairs of the smallest weights of the head to list the sums."""
     square = 0.0
-    hits = 2.0 * 2.0 * _ACCEPTED * total / 2.5
+    # Two aims, with accepted distances on both sides of each, at the density of a normal law.
+    hits = 4.0 * accepted / 2.5
     most = min(MAX_PAIRS, (head - 2) // 2)
     pairs = 0
     while pairs < most:
@@ -235,26 +238,37 @@ def split_row(weights, n, total_hi, total_lo, sums, work, taken, stop):  # type:
     while negligible + weights[head - 1] <= _NEGLIGIBLE * total_hi:
         head -= 1
         negligible += weights[head]
+    error = (n + 8.0) * 2.0**-53 * total_hi * (1.0 + 2.0**-30)
+    accepted = _ACCEPTED * total_hi
+    unit = common_unit(weights, n)
+    if negligible == 0.0 and total_hi < 2.0**52 * unit:
+        error = 0.0
+        # The parity of W/u permits no discrepancy that is smaller than one of at most u.
+        accepted = max(accepted, 0.5 * unit)
     most = min(MAX_PAIRS, (head - 2) // 2)
-    if head > _ALWAYS_FULL:
-        pairs = _leaf_pairs(weights, head, total_hi)
-        if pairs < most:
-            value, status = _search(
-                weights, n, head, negligible, total_hi, total_lo, pairs, _FEW_LEAVES, sums, work,
-                taken, stop,
-            )
-            if status != OPEN:
-                return value, status
-    return _search(
-        weights, n, head, negligible, total_hi, total_lo, most, _MAX_LEAVES, sums, work, taken, stop
-    )
+    pairs = most if head <= _ALWAYS_FULL else _leaf_pairs(weights, head, accepted)
+    leaves = _MAX_LEAVES if pairs == most else _FEW_LEAVES
+    value, status = np.nan, OPEN
+    while status == OPEN:
+        value, status = _search(
+            weights, n, head, negligible, total_hi, total_lo,
+            accepted, error, pairs, leaves, sums, work, taken, stop,
+        )  # fmt: skip
+        if pairs == most:
+            break
+        pairs = most
+        leaves = _MAX_LEAVES
+    return value, status
 
 
 @kernel
 def _search(  # type: ignore[no-untyped-def]
-    weights, n, head, negligible, total_hi, total_lo, pairs, max_leaves, sums, work, taken, stop
-):
+    weights, n, head, negligible, total_hi, total_lo,
+    accepted, error, pairs, max_leaves, sums, work, taken, stop,
+):  # fmt: skip
     """The search for `split_row`, with a leaf of that many pairs, in at most `max_leaves` leaves.
+
+    accepted: a distance that settles the row; error: the E of the module.
 
     Weight 0 is in the subset, without loss. Depth first, for the weights before `top` it is tried
     whether to take them; a branch ends where nothing, or all, of the others is best. Of a leaf, the
@@ -262,10 +276,6 @@ def _search(  # type: ignore[no-untyped-def]
     """
     total = total_hi
     half = 0.5 * (total - negligible)
-    error = (n + 8.0) * 2.0**-53 * total * (1.0 + 2.0**-30)
-    if negligible == 0.0 and total < 2.0**52 * _common_unit(weights, n):
-        error = 0.0
-    accepted = _ACCEPTED * total
     top = head - 2 * pairs - 1
     ones, twos = subset_sums(weights, top + 1, pairs, sums)
     last = ones.shape[0] - 1
@@ -350,11 +360,11 @@ def _search(  # type: ignore[no-untyped-def]
     for k in range(pairs):
         taken[top + 1 + 2 * k] = (one_code >> k) & 1 == 1
         taken[top + 2 + 2 * k] = (two_code >> k) & 1 == 1
-    if least <= accepted:
+    if least <= _ACCEPTED * total:
         # The computed distance is from half the head; the lighter side gets the tail.
         gap = signed_sum(weights, head, taken)[0]
         taken[head:n] = gap < 0.0
-        return 1.0, ROUNDED
+        return 1.0, OPTIMAL if is_balanced(weights, n, taken) else ROUNDED
     gap_hi, gap_lo = signed_sum(weights, head, taken)
     taken[head:n] = gap_hi < 0.0
     gap_hi, gap_lo = signed_sum(weights, n, taken)
