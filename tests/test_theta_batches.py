@@ -1,5 +1,6 @@
 """theory.theta in batches: kernels with exact witnesses, types, memory, threads, fork, Ctrl-C."""
 
+import math
 import multiprocessing
 import os
 import signal
@@ -49,6 +50,14 @@ def gap_of(row: np.ndarray, taken: np.ndarray) -> Fraction:
     return abs(2 * sum(exact(row[taken])) - total) / total
 
 
+def gap_by_theta(theta: Fraction) -> Fraction:
+    """δ with θ = 1 − δ², for a θ that has a rational one."""
+    square = 1 - theta
+    root = Fraction(math.isqrt(square.numerator), math.isqrt(square.denominator))
+    assert root**2 == square
+    return root
+
+
 class TestLongRows:
     @pytest.mark.parametrize("deviation", [0.03, 0.1, 0.5, 1.0, 3.0, 6.0])
     @pytest.mark.parametrize("length", [97, 128, 255, 256, 1000, 4096])
@@ -63,7 +72,7 @@ class TestLongRows:
                 np.empty((5, 2**13)),
             )
             count = long_rows.balance_row(
-                row, length, row.sum(), 0.0, scratch, ordered, places, minus
+                row, length, row.sum(), 0.0, 0.0, scratch, ordered, places, minus
             )
             assert 0 <= count <= length
             if count:
@@ -82,9 +91,9 @@ class TestLongRows:
         arrays = np.empty(257), np.empty(257, np.int32), np.empty(257, np.bool_)
         row[0] = 2.0
         assert row.sum() % 2 == 0
-        assert long_rows.balance_row(row, 257, row.sum(), 0.0, scratch, *arrays) > 0
+        assert long_rows.balance_row(row, 257, row.sum(), 0.0, 0.0, scratch, *arrays) > 0
         row[0] = 1.0
-        assert long_rows.balance_row(row, 257, row.sum(), 0.0, scratch, *arrays) == 0
+        assert long_rows.balance_row(row, 257, row.sum(), 0.0, 0.0, scratch, *arrays) == 0
 
     def test_order_by_binade(self):
         rng = np.random.default_rng(1)
@@ -198,6 +207,23 @@ class TestSmallRows:
         ):
             array = np.array(weights)
             assert small_rows.common_unit(array, len(array)) == unit
+
+    def test_least_residue_is_a_lower_bound_and_often_attained(self):
+        rng = np.random.default_rng(10)
+        attained = 0
+        for _ in range(200):
+            length = int(rng.integers(2, 14))
+            weights = np.ldexp(rng.integers(1, 16, length), rng.integers(0, 6, length))
+            unit = small_rows.common_unit(weights, length)
+            total = float(weights.sum())
+            bound = small_rows.least_residue(weights, length, unit, total, np.empty(2**10))
+            least = Fraction(total) * gap_by_theta(reference_theta(weights))
+            assert bound <= least
+            attained += bound == least
+        assert attained > 50
+        # One odd weight among multiples of 8 leaves 3; the parity alone would leave 1.
+        weights = np.array([8.0, 8.0, 16.0, 3.0])
+        assert small_rows.least_residue(weights, 4, 1.0, 35.0, np.empty(2**10)) == 3.0
 
     def test_subset_sums_are_all_and_ascending(self):
         rng = np.random.default_rng(3)

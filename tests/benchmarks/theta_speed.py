@@ -126,7 +126,7 @@ def table_of(
 
 def main(argv: Sequence[str] | None = None) -> int:
     made = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    made.add_argument("--entries", type=int, default=1_600_000, help="numbers in each array of rows")
+    made.add_argument("--entries", type=int, default=1_600_000, help="numbers in an array of rows")
     made.add_argument("--repeat", type=int, default=7, help="runs, of which the least counts")
     options = made.parse_args(argv)
     console = Console()

@@ -4,7 +4,7 @@ Proof obligation. θ = 1 − (D/W)² rounds to 1.0 as soon as some subset has |2
 Nothing is claimed of a row for which none is found.
 
 Where every weight is a multiple of a unit u with W < 2⁵² u, as in rows of half precision, the sums
-here are exact, and a discrepancy of at most u is the least that the parity of W/u permits.
+here are exact, and a discrepancy is looked for that is the least by `least_residue`.
 
 Method, for n weights, with d the signed difference of the two sides so far:
 
@@ -136,11 +136,12 @@ def _rank(values, count, ranks):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def balance_row(weights, n, total, unit, scratch, ordered, places, minus):  # type: ignore[no-untyped-def]
-    """Look for a subset with |2 mass − total| <= 2**-27 total, or <= unit.
+def balance_row(weights, n, total, unit, least, scratch, ordered, places, minus):  # type: ignore[no-untyped-def]
+    """Look for a subset with |2 mass − total| <= 2**-27 total, or <= least for a coarse unit.
 
     weights: (>= n,) float64, nonnegative, with float sum `total`, n <= MAX_TERMS. unit: 0, or one
-    of which every weight is a multiple and the total less than 2**52 times it.
+    of which every weight is a multiple and the total less than 2**52 times it, with the least
+    discrepancy that its residues permit.
     ordered (float64), places (int32), minus (bool): (>= n,), overwritten. After success the weight
     at places[k] is in the subset unless minus[k], for k below the returned number of places; those
     of no place are not in it. Returns 0 if no subset was found. scratch: (5, 512) float64.
@@ -155,7 +156,7 @@ def balance_row(weights, n, total, unit, scratch, ordered, places, minus):  # ty
     accepted = _ACCEPTED * total
     if unit > accepted:
         # Only the smallest weights tell one unit from the next.
-        accepted = unit
+        accepted = least
     else:
         while held > _HELD_BACK + _AHEAD and ordered[held - 1] < _HELD_BACK_AT * total:
             held -= 1

@@ -18,6 +18,7 @@ from theory.theta._small_rows import (
     OPTIMAL,
     ROUNDED,
     common_unit,
+    least_residue,
     odd_split,
     sort_descending,
     split_row,
@@ -193,15 +194,15 @@ def _balanced(weights, n, total, unit, sums, ordered, places, marks, subset):  #
     """(θ, status) from `balance_row`, with its arguments."""
     if total >= 2.0**52 * unit:
         unit = 0.0
-    count = balance_row(weights, n, total, unit, sums, ordered, places, marks)
+    coarse = unit > 2.0**-27 * total
+    least = least_residue(weights, n, unit, total, sums[0]) if coarse else 0.0
+    count = balance_row(weights, n, total, unit, least, sums, ordered, places, marks)
     if count == 0:
         return np.nan, OPEN
     for k in range(count if subset.shape[0] > 0 else 0):
         subset[places[k]] = not marks[k]
-    if unit <= 2.0**-27 * total:
+    if not coarse:
         return 1.0, ROUNDED
-    # The discrepancy is what the parity of the total leaves, and the total is exact.
-    least = unit if np.fmod(total, 2.0 * unit) != 0.0 else 0.0
     value = rounded_theta_of_gap(least, 0.0, total, 0.0, 0.0)
     return value, OPTIMAL if value == value else OPEN
 

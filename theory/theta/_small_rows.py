@@ -34,6 +34,9 @@ MAX_PAIRS = 13
 _SIGN_SHIFT = 63
 _ACCEPTED = 2.0**-28 * (1.0 - 2.0**-10)
 _NEGLIGIBLE = 2.0**-30
+# In the bound by residues: how far beyond the unit bits are told apart, and the most weights in F.
+_FINEST = 64
+_MOST_RESIDUES = 10
 # A leaf is made large enough for this many subsets within the accepted distance, if possible.
 _WANTED_HITS = 4.0
 _MAX_LEAVES = 512
@@ -208,6 +211,52 @@ def common_unit(weights, n):  # type: ignore[no-untyped-def]
 
 
 @kernel
+def least_residue(weights, n, unit, total, residues):  # type: ignore[no-untyped-def]
+    """A lower bound on the discrepancy of multiples of `unit` with total < 2**52 · unit.
+
+    Let q be a power of two times the unit, and F the weights that are no multiples of q. For the
+    others w ≡ −w (mod 2q), and so the discrepancy is ±(R + Σ ±F) (mod 2q), with R the sum of the
+    others. The least distance of these numbers from a multiple of 2q is the bound, for the largest
+    q that leaves few weights in F (for F empty: the parity of the total). Nothing rounds here.
+    residues: (>= 2**10,) float64, overwritten.
+    """
+    bits = weights.view(np.int64)
+    lowest = np.zeros(_FINEST, dtype=np.int64)
+    unit_exponent = np.float64(unit).view(np.int64) >> 52
+    for k in range(n):
+        if bits[k] != 0:
+            lowest[min(_low_exponent(weights[k], bits[k]) - unit_exponent, _FINEST - 1)] += 1
+    doublings = 0
+    few = 0
+    while doublings < _FINEST - 1 and few + lowest[doublings] <= _MOST_RESIDUES:
+        few += lowest[doublings]
+        doublings += 1
+    coarse = unit * 2.0**doublings
+    residues[0] = total
+    size = 1
+    for k in range(n):
+        if bits[k] != 0 and _low_exponent(weights[k], bits[k]) - unit_exponent < doublings:
+            # Flipping a sign takes twice the weight from the sum.
+            for code in range(size):
+                residues[size + code] = residues[code] - 2.0 * weights[k]
+            size *= 2
+    least = np.inf
+    for code in range(size):
+        periods = np.rint(residues[code] / (2.0 * coarse))
+        least = min(least, abs(residues[code] - 2.0 * coarse * periods))
+    return least
+
+
+@kernel
+def _low_exponent(weight, bits):  # type: ignore[no-untyped-def]
+    """The exponent bits of the lowest set bit of a positive weight, given with its bits."""
+    if bits & 0xFFFFFFFFFFFFF == 0:
+        return bits >> 52
+    cleared = np.int64(bits & (bits - 1)).view(np.float64)
+    return np.float64(weight - cleared).view(np.int64) >> 52
+
+
+@kernel
 def _leaf_pairs(weights, head, accepted):  # type: ignore[no-untyped-def]
     """Of how many pairs of the smallest weights of the head to list the sums."""
     square = 0.0
@@ -243,8 +292,7 @@ def split_row(weights, n, total_hi, total_lo, sums, work, taken, stop):  # type:
     unit = common_unit(weights, n)
     if negligible == 0.0 and total_hi < 2.0**52 * unit:
         error = 0.0
-        # The parity of W/u permits no discrepancy that is smaller than one of at most u.
-        accepted = max(accepted, 0.5 * unit)
+        accepted = max(accepted, 0.5 * least_residue(weights, n, unit, total_hi, sums[0]))
     most = min(MAX_PAIRS, (head - 2) // 2)
     pairs = most if head <= _ALWAYS_FULL else _leaf_pairs(weights, head, accepted)
     leaves = _MAX_LEAVES if pairs == most else _FEW_LEAVES
