@@ -1328,8 +1328,9 @@ def settled(rows: np.ndarray, stop: int = settle.GO) -> tuple[np.ndarray, np.nda
     status, verdict = np.full((2, len(rows)), -1, dtype=np.int8)
     subset = np.zeros(rows.shape, dtype=np.bool_)
     settle.settle_rows(
-        rows.view(np.uint64),
+        rows.view(np.uint8),
         settle.FLOAT64,
+        rows.shape[1],
         np.full(len(rows), rows.shape[1]),
         np.zeros((0, 0), dtype=np.bool_),
         np.inf,

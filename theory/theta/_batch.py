@@ -58,15 +58,15 @@ class Rows:
         if array.flags.c_contiguous:
             return array.reshape(self.count, self.length)[block]
         if not self.shape:
-            return array[None]
+            return array[None][block]
         return array[np.unravel_index(np.arange(block.start, block.stop), self.shape)]
 
     def kind(self) -> int | None:
         """The code of the type that a kernel reads; None for Python objects."""
         return _KINDS.get(self.numbers.kind)
 
-    def bits(self, block: slice) -> NDArray[Any]:
-        """(rows of the block, L) unsigned integers: the bits of the floats.
+    def raw(self, block: slice) -> NDArray[np.uint8]:
+        """(rows of the block, bytes of L numbers): the floats as they lie in memory.
 
         Only rows that are read-only, strided or of foreign byte order are copied, a block at a
         time, which spares a compilation of the kernels for such arrays.
@@ -74,7 +74,7 @@ class Rows:
         values = self._taken(self.source, block)
         native = values.astype(values.dtype.newbyteorder("="), copy=False)
         plain = np.require(native, requirements=["C", "W", "A"])
-        return plain.view(f"u{plain.dtype.itemsize}")
+        return plain.view(np.uint8)
 
     def wide(self, block: slice) -> NDArray[Any]:
         """(rows of the block, L) float64, or Python objects as they are."""

@@ -11,11 +11,12 @@ Method, for n weights, with d the signed difference of the two sides so far:
 1. *Order.* A counting sort by the exponent bits, largest binade first; no full sort. Weights below
    2⁻³² W/n are left to one side: together they are at most 2⁻³² W.
 2. *Balance.* Neighbours in that order form pairs on opposite sides; each pair is turned so that it
-   reduces |d|: d becomes |d| − |w − w'|. What is left is of the size of the last weights.
-3. *Repair.* The last 64 weights are held back and sorted. While d exceeds the spread of those that
-   are left, the largest and the smallest form a pair; one more pair is chosen to come closest to d.
-   The others pair up with their neighbours: small gaps g, each of which enters d with either sign.
-   The largest gaps are turned against d in descending order.
+   reduces |d|: d becomes |d| − |w − w'|. (Both go to the lighter side where both fit.)
+3. *Repair.* 64 neighbours, small ones but not too small to matter, are left out of step 2 and
+   sorted. While d exceeds the spread of those that are left, the largest and the smallest form a
+   pair; one more pair is chosen to come closest to d. The others pair up with their neighbours:
+   small gaps g, each of which enters d with either sign. The largest gaps are turned against d in
+   descending order.
 4. *Search.* The 18 smallest gaps: d + Σ ±g is tried for all 2⁹ × 2⁹ signs until it is small enough.
 
 Float error: d and every sum in it are at most W in size, and each of the fewer than 2n + 64
@@ -169,7 +170,7 @@ def balance_row(weights, n, total, unit, least, scratch, ordered, places, minus)
 
 @kernel
 def _repair(gap, accepted, bulk, scratch, ordered, places, minus):  # type: ignore[no-untyped-def]
-    """Steps 3 and 4 for the 64 weights from `bulk` on; whether the sum comes to `accepted`."""
+    """Steps 3 and 4 for the 64 weights from `bulk` on: whether the sum comes to `accepted`."""
     indices = np.empty((4, _HELD_BACK), dtype=np.int64)
     ranks = indices[0]
     sorted_places = indices[1]

@@ -130,8 +130,8 @@ class _Exponentials(Rows):
     def kind(self) -> int:
         return _settle.FLOAT64
 
-    def bits(self, block: slice) -> NDArray[np.uint64]:
-        return self.wide(block).view(np.uint64)
+    def raw(self, block: slice) -> NDArray[np.uint8]:
+        return self.wide(block).view(np.uint8)
 
     def wide(self, block: slice) -> NDArray[np.float64]:
         """(rows of the block, L): exp((u − max u)/τ) where visible and 0 elsewhere."""
@@ -271,8 +271,9 @@ class _Batch:
         kind = self.rows.kind()
         if kind is not None:
             _settle.settle_rows(
-                self.rows.bits(block),
+                self.rows.raw(block),
                 kind,
+                self.rows.length,
                 self.rows.lengths[block],
                 self.rows.mask_of(block),
                 self.tolerance,

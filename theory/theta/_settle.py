@@ -51,58 +51,56 @@ _SUMS = 2**13 + 72
 
 
 @kernel
-def _load(bits, kind, n, weights, narrow):  # type: ignore[no-untyped-def]
-    """Write the first n entries, given by their bits, as float64: exactly, −0.0 as 0.0.
+def _load(row, kind, n, weights, narrow):  # type: ignore[no-untyped-def]
+    """Write the n entries of a row, given as bytes, as float64: exactly, −0.0 as 0.0.
 
     weights: float64, narrow: uint32, (>= n,). Half-precision infinities and NaN, and negative half
     precision, become NaN: whoever names the fault reads the row again.
     """
     if kind == FLOAT64:
-        wide = weights.view(np.uint64)
+        double = row.view(np.float64)
         for k in range(n):
-            wide[k] = bits[k]
-        for k in range(n):
-            weights[k] += 0.0
+            weights[k] = double[k] + 0.0
         return
     if kind == FLOAT32:
-        for k in range(n):
-            narrow[k] = bits[k]
-    elif kind == BFLOAT16:
-        for k in range(n):
-            narrow[k] = np.uint32(bits[k]) << np.uint32(16)
-    else:
-        for k in range(n):
-            narrow[k] = np.uint32(bits[k] & 0x7FFF) << np.uint32(13)
-    single = narrow.view(np.float32)
-    if kind != FLOAT16:
+        single = row.view(np.float32)
         for k in range(n):
             weights[k] = np.float64(single[k]) + 0.0
-    else:
-        # The exponent bits of half precision stand 112 below those of single precision.
+        return
+    half = row.view(np.uint16)
+    single = narrow.view(np.float32)
+    if kind == BFLOAT16:
         for k in range(n):
-            magnitude = bits[k] & 0x7FFF
-            sound = magnitude < 0x7C00 and (bits[k] < 0x8000 or magnitude == 0)
-            weights[k] = np.float64(single[k]) * 2.0**112 if sound else np.nan
+            narrow[k] = np.uint32(half[k]) << np.uint32(16)
+        for k in range(n):
+            weights[k] = np.float64(single[k]) + 0.0
+        return
+    for k in range(n):
+        narrow[k] = np.uint32(half[k] & 0x7FFF) << np.uint32(13)
+    # The exponent bits of half precision stand 112 below those of single precision.
+    for k in range(n):
+        magnitude = half[k] & 0x7FFF
+        sound = magnitude < 0x7C00 and (half[k] < 0x8000 or magnitude == 0)
+        weights[k] = np.float64(single[k]) * 2.0**112 if sound else np.nan
 
 
 @kernel
 def settle_rows(  # type: ignore[no-untyped-def]
-    rows, kind, lengths, mask, tolerance, theta, status, verdict, subsets, stop
+    rows, kind, length, lengths, mask, tolerance, theta, status, verdict, subsets, stop
 ):
     """Settle the rows of a block as far as float arithmetic goes.
 
-    rows: (R, L) unsigned integers, the bits of float64, float32, float16 or bfloat16 as `kind`
-    says. lengths: (R,) int64, how many entries each row sees. mask: (R, L) bool, or (0, 0) for
-    none. tolerance: how far from 1 a sum may lie.
+    rows: (R, bytes of L numbers) uint8, float64, float32, float16 or bfloat16 as `kind` says, so
+    that one compilation does for all. length: L. lengths: (R,) int64, how many entries each row
+    sees. mask: (R, L) bool, or (0, 0) for none. tolerance: how far from 1 a sum may lie.
     Written: verdict (R,) int8 with SOUND, BLANK (nothing visible, or nothing but zeros), SUSPECT
     (to be refused, or judged exactly) or DOUBTFUL_SUM (settled, but the sum must be judged
     exactly); for settled rows theta (R,), correctly rounded, status (R,) int8 and, unless it is
     (0, 0), subsets (R, L) bool, all false before.
     stop: (1,) int64, polled; the rows after it turned QUIT are not looked at.
     """
-    length = rows.shape[1]
     weights = np.empty(length, dtype=np.float64)
-    narrow = np.empty(0 if kind == FLOAT64 else length, dtype=np.uint32)
+    narrow = np.empty(length, dtype=np.uint32)
     ordered = np.empty(length + 1, dtype=np.float64)
     places = np.empty(length + 1, dtype=np.int32)
     marks = np.empty(length + 1, dtype=np.bool_)

@@ -10,7 +10,8 @@ What a search proves, with g₀ the least computed distance:
 - g₀ <= 2⁻²⁸ W (1 − 2⁻¹⁰) for some subset: then D/W <= 2⁻²⁷, and θ rounds to 1 (n <= 2¹²).
 - After a complete search, 2g₀ − 2E <= D <= the exact discrepancy of the subset of g₀. If no other
   subset comes within 2E of g₀, that subset is optimal.
-- If every weight is a multiple of a unit u with W < 2⁵² u, no addition rounds, and E = 0.
+- If every weight is a multiple of a unit u with W < 2⁵² u, no addition rounds, and E = 0; then a
+  subset that attains the bound of `least_residue` is optimal, too.
 
 Tail. The smallest weights, of mass F <= 2⁻³⁰ W, are set aside; let g be the distances of the masses
 of the others, the head, from *half the head*. The lighter side of a split gets the tail: for g of
