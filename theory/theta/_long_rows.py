@@ -161,11 +161,16 @@ def balance_row(weights, n, total, unit, least, scratch, ordered, places, minus)
     else:
         while held > _HELD_BACK + _AHEAD and ordered[held - 1] < _HELD_BACK_AT * total:
             held -= 1
-    held -= _HELD_BACK
-    gap = _balance(ordered, 0, held, 0.0, minus)
-    gap = _balance(ordered, held + _HELD_BACK, count, gap, minus)
-    settled = _repair(gap, accepted, held, scratch, ordered, places, minus)
-    return count if settled else 0
+    # If one choice of those held back has too wide a gap among them, the one before may do.
+    for _ in range(2):
+        held -= _HELD_BACK
+        if held < 0:
+            break
+        gap = _balance(ordered, 0, held, 0.0, minus)
+        gap = _balance(ordered, held + _HELD_BACK, count, gap, minus)
+        if _repair(gap, accepted, held, scratch, ordered, places, minus):
+            return count
+    return 0
 
 
 @kernel
@@ -186,6 +191,7 @@ def _repair(gap, accepted, bulk, scratch, ordered, places, minus):  # type: igno
         sorted_places[ranks[k]] = places[bulk + k]
     for k in range(_HELD_BACK):
         places[bulk + k] = sorted_places[k]
+        ordered[bulk + k] = held[k]
     # Extremes, until the spread of the others exceeds the gap.
     first = 0
     last = _HELD_BACK - 1
