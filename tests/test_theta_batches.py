@@ -290,7 +290,12 @@ class TestArithmetic:
                 assert value == float(1 - (Fraction(gap) / Fraction(total)) ** 2)
         assert settled > 480
         # 1 − (3 · 2⁻²⁷)² = 1 − 9 · 2⁻⁵⁴ lies between two floats.
-        assert np.isnan(floats.rounded_theta_of_gap(3 * 2.0**-27, 0.0, 1.0, 0.0, 0.0))
+        assert np.isnan(floats.rounded_theta_of_gap(3 * 2.0**-27, 0.0, 1.0, 0.0, 2.0**-90))
+        assert np.isnan(floats.rounded_theta_of_gap(9 * 2.0**-27, 0.0, 3.0, 0.0, 0.0))
+        # Without any error before it, and for a power of two, the tie goes to the even neighbour.
+        for gap in range(1, 200):
+            value = floats.rounded_theta_of_gap(gap * 2.0**-27, 0.0, 1.0, 0.0, 0.0)
+            assert value == float(1 - Fraction(gap, 2**27) ** 2)
         assert np.isnan(floats.rounded_theta_of_side(2**27 + 3, 2**27 - 3, 0, 2**28, 0, 0))
         assert floats.rounded_theta_of_gap(0.5, 0.0, 1.0, 0.0, 2.0**-80) == 0.75
 

@@ -419,7 +419,8 @@ def _search(  # type: ignore[no-untyped-def]
     gap_hi, gap_lo = signed_sum(weights, n, taken)
     if gap_hi < 0.0:
         gap_hi, gap_lo = -gap_hi, -gap_lo
-    value = rounded_theta_of_gap(gap_hi, gap_lo, total_hi, total_lo, sum_error(n))
+    inexact = sum_error(n) if error > 0.0 else 0.0
+    value = rounded_theta_of_gap(gap_hi, gap_lo, total_hi, total_lo, inexact)
     if error == 0.0 or runner_up > least + 2.0 * error:
         return value, OPTIMAL if value == value else OPEN
     gap_low = max(2.0 * (least - 2.0 * error) - negligible, 0.0)
