@@ -9,40 +9,92 @@ from typing import Any, Literal, SupportsIndex, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from theory.theta._float_kernels import pair_sums
+from theory.theta import _settle
 from theory.theta._numbers import Numbers, read_numbers
 from theory.theta._row import as_integers, fault
 from theory.theta._types import RowIndex
 
 OnEmpty = Literal["raise", "nan"]
-# Entries in a block of rows. A block is not interrupted within a kernel, where a hard row of 32
-# entries takes a millisecond.
-_BLOCK_ENTRIES = 2**13
+# Entries in a block of rows: some 0.1 to 1 ms of kernels, far above what a call of them costs.
+_BLOCK_ENTRIES = 2**16
+# Share of the tolerance for sums that is left to exact sums: far above the error of `pair_sum`.
+SUM_MARGIN = 1e-3
+_KINDS = {
+    "float64": _settle.FLOAT64,
+    "float32": _settle.FLOAT32,
+    "float16": _settle.FLOAT16,
+    "bfloat16": _settle.BFLOAT16,
+}
 
 
 @dataclass(frozen=True, slots=True)
 class Rows:
     """R rows of length L, with leading dimensions `shape`.
 
-    values: (R, L) as read; lengths: (R,), row r sees its first lengths[r] entries; mask: (R, L) or
-    None, row r sees only entries where it is true.
+    source: (*shape, L) as read, or its bits; lengths: (R,), row r sees its first lengths[r]
+    entries; mask: (*shape, L) or None, row r sees only entries where it is true.
     """
 
     numbers: Numbers
-    values: NDArray[Any]
+    source: NDArray[Any]
     shape: tuple[int, ...]
     lengths: NDArray[np.int64]
     mask: NDArray[np.bool_] | None
 
+    @property
+    def count(self) -> int:
+        return len(self.lengths)
+
+    @property
+    def length(self) -> int:
+        return int(self.source.shape[-1])
+
     def blocks(self) -> Iterator[slice]:
-        count, length = self.values.shape
-        step = max(1, _BLOCK_ENTRIES // max(length, 1))
-        return (slice(start, min(start + step, count)) for start in range(0, count, step))
+        step = max(1, _BLOCK_ENTRIES // max(self.length, 1))
+        return (slice(k, min(k + step, self.count)) for k in range(0, self.count, step))
+
+    def _taken(self, array: NDArray[Any], block: slice) -> NDArray[Any]:
+        """(rows of the block, L): those rows of an array like the source, without a copy of it."""
+        if array.flags.c_contiguous:
+            return array.reshape(self.count, self.length)[block]
+        if not self.shape:
+            return array[None][block]
+        return array[np.unravel_index(np.arange(block.start, block.stop), self.shape)]
+
+    def kind(self) -> int | None:
+        """The code of the type that a kernel reads; None for Python objects."""
+        return _KINDS.get(self.numbers.kind)
+
+    def raw(self, block: slice) -> NDArray[np.uint8]:
+        """(rows of the block, bytes of L numbers): the floats as they lie in memory.
+
+        Only rows that are read-only, strided or of foreign byte order are copied, a block at a
+        time, which spares a compilation of the kernels for such arrays.
+        """
+        values = self._taken(self.source, block)
+        native = values.astype(values.dtype.newbyteorder("="), copy=False)
+        plain = np.require(native, requirements=["C", "W", "A"])
+        return plain.view(np.uint8)
+
+    def wide(self, block: slice) -> NDArray[Any]:
+        """(rows of the block, L) float64, or Python objects as they are."""
+        values = self._taken(self.source, block)
+        if values.dtype == object:
+            return values
+        if self.numbers.kind == "bfloat16" and values.dtype == np.uint16:
+            return (values.astype(np.uint32) << 16).view(np.float32).astype(np.float64)
+        return values.astype(np.float64)
 
     def visible(self, block: slice) -> NDArray[np.bool_]:
         """(rows of the block, L): the entries that each row sees."""
-        seen = np.arange(self.values.shape[1]) < self.lengths[block, None]
-        return seen if self.mask is None else seen & self.mask[block]
+        seen = np.arange(self.length) < self.lengths[block, None]
+        return seen if self.mask is None else seen & self._taken(self.mask, block)
+
+    def mask_of(self, block: slice) -> NDArray[np.bool_]:
+        """(rows of the block, L), C-contiguous and writable; (0, 0) if there is no mask."""
+        if self.mask is None:
+            return np.zeros((0, 0), dtype=np.bool_)
+        return np.require(self._taken(self.mask, block), requirements=["C", "W"])
 
     def index(self, row: int) -> RowIndex:
         """The place of a row in the leading dimensions, as an error names it."""
@@ -58,10 +110,9 @@ def read_rows(
     support: None, integers broadcastable to (...,) (visible lengths) or booleans broadcastable to
     (..., L). causal: row t of axis −2 sees its first t + 1 + causal_offset entries, on top of it.
     """
-    numbers = read_numbers(source, name)
+    numbers = read_numbers(source, name, bits=True)
     *leading, length = numbers.values.shape
     shape = tuple(leading)
-    count = int(np.prod(shape, dtype=np.int64))
     lengths = np.full(shape, length, dtype=np.int64)
     mask = None
     if support is not None:
@@ -70,7 +121,7 @@ def read_rows(
         except ValueError as error:
             raise ValueError(f"support: rows of different lengths ({error})") from error
         if given.dtype == np.bool_:
-            mask = _broadcast(given, numbers.values.shape, "support").reshape(count, length)
+            mask = _broadcast(given, numbers.values.shape, "support")
         elif given.dtype.kind in "iu":
             lengths = _broadcast(given, shape, "support").astype(np.int64)
             if ((given < 0) | (given > length)).any():
@@ -87,8 +138,7 @@ def read_rows(
         lengths = np.minimum(lengths, np.clip(steps, 0, length))
     elif offset:
         raise ValueError("causal_offset: has no meaning without causal=True")
-    values = numbers.values.reshape(count, length)
-    return Rows(numbers, values, shape, lengths.reshape(count), mask)
+    return Rows(numbers, numbers.values, shape, lengths.reshape(-1), mask)
 
 
 def _broadcast(array: NDArray[Any], shape: tuple[int, ...], name: str) -> NDArray[Any]:
@@ -107,59 +157,38 @@ def _integer(name: str, value: object) -> int:
         raise TypeError(f"{name}: expected an integer, got {type(value).__name__}") from error
 
 
-def widened(values: NDArray[Any]) -> NDArray[Any]:
-    """A float64 array of the same numbers; Python objects stay as they are.
+def judge_row(rows: Rows, row: int, on_empty: OnEmpty) -> bool:
+    """Whether a row is fully masked: nothing visible, or nothing but zeros.
 
-    Writable and C-contiguous, which spares a compilation of the kernels for other arrays.
+    Raises ValueError for a faulty row: NaN, negative or infinite entries, mass outside the support,
+    and, unless on_empty is "nan", a fully masked row. A row that sees nothing may hold NaN, which
+    is what softmax leaves there.
     """
-    return values if values.dtype == object else np.require(values, np.float64, ["C", "W"])
-
-
-def empty_rows(rows: Rows, block: slice, on_empty: OnEmpty) -> NDArray[np.bool_]:
-    """Which rows of a block are fully masked: nothing visible, or nothing but zeros.
-
-    Raises ValueError for the first row that is faulty: NaN, negative or infinite entries, mass
-    outside the support, and, unless on_empty is "nan", fully masked rows. A row that sees nothing
-    may hold NaN, which is what softmax leaves there.
-    """
-    values = widened(rows.values[block])
-    visible = rows.visible(block)
-    # NaN fails all comparisons, of which long doubles as objects warn.
+    block = slice(row, row + 1)
+    values = rows.wide(block)[0]
+    visible = rows.visible(block)[0]
+    # NaN fails every comparison; with long doubles NumPy also warns of it.
     with np.errstate(invalid="ignore"):
-        positive = np.asarray(values > 0, dtype=np.bool_)
-        sound = np.asarray((values >= 0) & (values < np.inf), dtype=np.bool_)
-    unseen = np.asarray(~visible.any(axis=1))
-    blank = unseen | ~positive.any(axis=1)
-    outside = np.asarray((positive & ~visible).any(axis=1))
-    unsound = ~(sound.all(axis=1) | unseen)
-    faulty = np.asarray(outside | unsound | (blank if on_empty == "raise" else False))
-    if faulty.any():
-        first = int(faulty.argmax())
-        index = rows.index(block.start + first)
-        if unseen[first] and not outside[first]:
+        sound = bool(((values >= 0) & (values < np.inf)).all())
+        positive = values > 0
+    unseen = not visible.any()
+    blank = unseen or not positive.any()
+    outside = bool((positive & ~visible).any())
+    if outside or not (sound or unseen) or (blank and on_empty == "raise"):
+        if unseen and not outside:
             reason = "is empty: it sees no entry; on_empty='nan' lets it through"
         else:
-            reason = fault(values[first]) or "has mass outside its support"
-        raise ValueError(f"row {index} {reason}")
-    return np.asarray(blank, dtype=np.bool_)
+            reason = fault(values) or "has mass outside its support"
+        raise ValueError(f"row {rows.index(row)} {reason}")
+    return blank
 
 
-def check_sums(rows: Rows, block: slice, blank: NDArray[np.bool_]) -> None:
-    """Raise ValueError for the first row of a block whose exact sum is no sum of probabilities."""
-    values = widened(rows.values[block])
-    doubtful = ~blank
-    if values.dtype != object:
-        sums = np.empty((len(values), 2))
-        pair_sums(values, sums)
-        # The sum is exact to some 100 bits, which decides unless the tolerance is all but met;
-        # an overflow, which gives NaN, is left to the exact sum as well.
-        excess = np.abs((sums[:, 0] - 1.0) + sums[:, 1])
-        doubtful &= ~(excess <= (1 - 1e-6) * float(rows.numbers.sum_tolerance()))
-    for r in np.flatnonzero(doubtful):
-        integers, unit = as_integers(values[r])
-        reason = sum_fault(sum(integers) * unit, rows.numbers)
-        if reason is not None:
-            raise ValueError(f"row {rows.index(block.start + int(r))} {reason}")
+def check_sum_of(rows: Rows, row: int) -> None:
+    """Raise ValueError for a row whose exact sum is no sum of probabilities."""
+    integers, unit = as_integers(rows.wide(slice(row, row + 1))[0])
+    reason = sum_fault(sum(integers) * unit, rows.numbers)
+    if reason is not None:
+        raise ValueError(f"row {rows.index(row)} {reason}")
 
 
 def sum_fault(total: Fraction, numbers: Numbers) -> str | None:

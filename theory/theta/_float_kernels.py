@@ -1,46 +1,80 @@
-"""Rows of float64 that can be settled without long integers: dominant rows and long dense rows.
+"""Arithmetic with unevaluated pairs hi + lo of float64, and the rounding of θ from them.
 
-Sums of nonnegative numbers are carried as unevaluated pairs hi + lo (double-double): adding a
-float64 to a pair has relative error at most 2**-105 (Joldes, Muller and Popescu 2017), so that a
-sum of n terms is within n·2**-105 (1 + 2**-50) of the exact one, relatively. There is no fused
-multiply-add and no fastmath; products are split by Dekker's method.
+There is no fused multiply-add and no fastmath; products are split by Dekker's method. A sum of n
+nonnegative numbers by `pair_sum` is cascaded (Ogita, Rump and Oishi 2005): hi is a float sum and lo
+the float sum of its rounding errors, exact each by Knuth's two-sum. Every error is at most 2⁻⁵³ of
+the sum, the errors' float sum is off by at most n·2⁻⁵³ of their total n·2⁻⁵³, and so hi + lo is
+within (n·2⁻⁵³)² of the exact sum, relatively (`sum_error` allows twice that). Products and
+quotients of pairs are within a few times 2⁻¹⁰⁴ (Joldes, Muller and Popescu 2017).
 """
 
 import numpy as np
 
 from theory.theta._jit import kernel
 
-# As in `Status`, which kernels cannot see.
-_OPTIMAL = 0
-_ROUNDED = 1
-
-# Outside these ranges a product of two sums might meet overflow or subnormal numbers.
-_LARGEST = 2.0**300
-_SMALLEST = 2.0**-300
-_SMALLEST_REST = 2.0**-500
-# Above this multiple of the float sum of the rest, an entry exceeds the exact sum.
-_DOMINANCE_MARGIN = 1.0 + 2.0**-30
 _SPLITTER = 2.0**27 + 1.0
-# Bound on the relative error of `_rounded_theta` per term of the sums: each sum has n·2**-105, θ
-# has three of them in it, and its products and quotients have a few dozen times 2**-104 more.
-_ERROR_PER_TERM = 2.0**-100
-_CONSTANT_TERMS = 64
-# δ <= 2**-27 rounds to 1. A float sum of n terms is off by at most n·2**-53 of the total; with
-# n <= 2**21 the three sums in a float δ leave it within 2**-30 of the exact one.
-_ACCEPTED_GAP = 2.0**-28
-_MAX_TERMS = 2**21
-# With fewer, an exact search is faster than the attempt.
-_MIN_TERMS = 28
-# Numbers of free atoms on each side of the meeting in the middle, in the order of the attempts;
-# the second attempt takes a window of the other atoms, the others the largest.
-_HALF_SIZES = (12, 12, 15)
+_COLUMNS = 32
+# More than the products and quotients of one evaluation of θ can add to its error.
+_PRODUCT_ERROR = 2.0**-94
 
 
 @kernel
-def _two_sum(a, b):  # type: ignore[no-untyped-def]
+def two_sum(a, b):  # type: ignore[no-untyped-def]
+    """a + b exactly, as the float64 nearest to it and the rest."""
     total = a + b
     virtual = total - a
     return total, (a - (total - virtual)) + (b - virtual)
+
+
+@kernel
+def pair_sum(values, n):  # type: ignore[no-untyped-def]
+    """The sum of the first n nonnegative values as hi + lo; see the module for its error.
+
+    Long rows are added up in 32 columns, which the processor's vectors hold side by side.
+    """
+    hi = 0.0
+    lo = 0.0
+    start = 0
+    if n >= 4 * _COLUMNS:
+        his = np.zeros(_COLUMNS)
+        los = np.zeros(_COLUMNS)
+        start = n - n % _COLUMNS
+        for k in range(0, start, _COLUMNS):
+            _add_columns(his, los, values[k : k + _COLUMNS], _COLUMNS)
+        width = _COLUMNS // 2
+        while width > 0:
+            _add_columns(his, los, his[width:], width)
+            for i in range(width):
+                los[i] += los[width + i]
+            width //= 2
+        hi = his[0]
+        lo = los[0]
+    for k in range(start, n):
+        hi, low = two_sum(hi, values[k])
+        lo += low
+    return two_sum(hi, lo)
+
+
+@kernel
+def _add_columns(his, los, values, width):  # type: ignore[no-untyped-def]
+    for i in range(width):
+        total = his[i] + values[i]
+        virtual = total - his[i]
+        los[i] += (his[i] - (total - virtual)) + (values[i] - virtual)
+        his[i] = total
+
+
+@kernel
+def pair_sums(rows, sums):  # type: ignore[no-untyped-def]
+    """Write the sum of each row of rows (R, L) to sums (R, 2) as hi + lo."""
+    for r in range(rows.shape[0]):
+        sums[r, 0], sums[r, 1] = pair_sum(rows[r], rows.shape[1])
+
+
+@kernel
+def sum_error(n):  # type: ignore[no-untyped-def]
+    """Bound on the relative error of `pair_sum` of n values."""
+    return 2.0 * (n + 4.0) * (n + 4.0) * 2.0**-106
 
 
 @kernel
@@ -59,200 +93,77 @@ def _two_product(a, b):  # type: ignore[no-untyped-def]
 @kernel
 def _pair_product(a_hi, a_lo, b_hi, b_lo):  # type: ignore[no-untyped-def]
     hi, lo = _two_product(a_hi, b_hi)
-    return _two_sum(hi, lo + (a_hi * b_lo + a_lo * b_hi))
+    return two_sum(hi, lo + (a_hi * b_lo + a_lo * b_hi))
 
 
 @kernel
-def _rounded_theta(side, rest_hi, rest_lo, total_hi, total_lo, terms):  # type: ignore[no-untyped-def]
-    """4·side·rest/total² rounded to nearest; NaN where the error bound leaves it open (Ziv)."""
+def _pair_quotient(a_hi, a_lo, b_hi, b_lo):  # type: ignore[no-untyped-def]
+    first = a_hi / b_hi
+    part_hi, part_lo = _pair_product(b_hi, b_lo, first, 0.0)
+    # a and part agree in their leading bits, so that this difference is exact.
+    return two_sum(first, ((a_hi - part_hi) + (a_lo - part_lo)) / b_hi)
+
+
+@kernel
+def rounded_theta_of_side(side, rest_hi, rest_lo, total_hi, total_lo, error):  # type: ignore[no-untyped-def]
+    """4·side·rest/total² rounded to nearest; NaN where the error leaves it open (Ziv's test).
+
+    error: bound on the relative error of rest and of total. Numbers between 2**-500 and 2**310.
+    """
     top_hi, top_lo = _pair_product(rest_hi, rest_lo, 4.0 * side, 0.0)
     square_hi, square_lo = _pair_product(total_hi, total_lo, total_hi, total_lo)
-    first = top_hi / square_hi
-    part_hi, part_lo = _pair_product(square_hi, square_lo, first, 0.0)
-    # top and part agree in their leading bits, so that this difference is exact.
-    second = ((top_hi - part_hi) + (top_lo - part_lo)) / square_hi
-    hi, lo = _two_sum(first, second)
-    error = (terms + _CONSTANT_TERMS) * _ERROR_PER_TERM * hi
-    low = hi + (lo - error)
-    return low if low == hi + (lo + error) else np.nan
+    hi, lo = _pair_quotient(top_hi, top_lo, square_hi, square_lo)
+    doubt = (4.0 * error + _PRODUCT_ERROR) * hi
+    low = hi + (lo - doubt)
+    return low if low == hi + (lo + doubt) else np.nan
 
 
 @kernel
-def _half_sums(atoms, sums, codes, spare_sums, spare_codes):  # type: ignore[no-untyped-def]
-    """All subset sums of `atoms`, ascending, with their bit masks, into sums and codes."""
-    sums[0] = 0.0
-    codes[0] = 0
-    count = 1
-    for k in range(atoms.shape[0]):
-        i = 0
-        j = 0
-        for written in range(2 * count):
-            # sums + atom is exhausted only after sums.
-            if i < count and sums[i] <= sums[j] + atoms[k]:
-                spare_sums[written] = sums[i]
-                spare_codes[written] = codes[i]
-                i += 1
-            else:
-                spare_sums[written] = sums[j] + atoms[k]
-                spare_codes[written] = codes[j] | (1 << k)
-                j += 1
-        count *= 2
-        for written in range(count):
-            sums[written] = spare_sums[written]
-            codes[written] = spare_codes[written]
-    return count
+def rounded_theta_of_gap(gap_hi, gap_lo, total_hi, total_lo, error):  # type: ignore[no-untyped-def]
+    """1 − (gap/total)² rounded to nearest; NaN where the error leaves it open (Ziv's test).
 
+    0 <= gap <= total/2; error: bound on the errors of gap and total as shares of the total.
 
-@kernel
-def _take_large(atoms, aim, taken):  # type: ignore[no-untyped-def]
-    """Take descending atoms while they fit into aim; returns their mass."""
-    mass = 0.0
-    for k in range(atoms.shape[0]):
-        if mass + atoms[k] <= aim:
-            mass += atoms[k]
-            taken[k] = True
-    return mass
-
-
-@kernel
-def _take_window(atoms, aim, taken):  # type: ignore[no-untyped-def]
-    """Take the run of neighbouring descending atoms closest to aim, of one length; its mass."""
-    count = atoms.shape[0]
-    if count == 0:
-        return 0.0
-    length = min(int(aim * count / atoms.sum() + 0.5), count)
-    mass = atoms[:length].sum()
-    best = mass
-    start = 0
-    for first in range(1, count - length + 1):
-        mass += atoms[first + length - 1] - atoms[first - 1]
-        if abs(mass - aim) < abs(best - aim):
-            best = mass
-            start = first
-    taken[start : start + length] = True
-    return best
-
-
-@kernel
-def _bisect_row(row, terms, total, chosen, scratch_sums, scratch_codes):  # type: ignore[no-untyped-def]
-    """Look for a subset with |2 mass − total| <= 2**-28 total; mark it in chosen (L,) bool.
-
-    The method of `_search.fill` in floats: most atoms by a rule, then meet in the middle.
+    The test never passes where θ lies half way between two floats. That is common where the total
+    is a power of two, as that of single-precision rows often is; but then nothing rounds before
+    the end: the quotient is exact, so is its square as a pair, and two-sums take it from 1.
     """
-    order = np.argsort(row)[::-1][:terms]
-    is_free = np.empty(terms, dtype=np.bool_)
-    for attempt in range(3):
-        half = _HALF_SIZES[attempt]
-        window = attempt == 1
-        if terms < 2 * half:
-            return False
-        is_free[:] = False
-        for j in range(2 * half):
-            is_free[j * terms // (2 * half) if window else terms - 1 - j] = True
-        free = order[is_free]
-        others = order[~is_free]
-        taken = np.zeros(others.shape[0], dtype=np.bool_)
-        aim = 0.5 * (total - row[free].sum())
-        if window:
-            mass = _take_window(row[others], aim, taken)
-        else:
-            mass = _take_large(row[others], aim, taken)
-        rest = 0.5 * total - mass
-        for side in range(2):
-            _half_sums(
-                row[free[side::2]],
-                scratch_sums[side],
-                scratch_codes[side],
-                scratch_sums[2],
-                scratch_codes[2],
-            )
-        count = 1 << half
-        best = np.inf
-        first = 0
-        second = 0
-        j = count - 1
-        for i in range(count):
-            while j > 0 and scratch_sums[0, i] + scratch_sums[1, j] > rest:
-                j -= 1
-            for partner in range(j, min(j + 2, count)):
-                gap = abs(scratch_sums[0, i] + scratch_sums[1, partner] - rest)
-                if gap < best:
-                    best = gap
-                    first = i
-                    second = partner
-        chosen[:] = False
-        chosen[others] = taken
-        for k in range(2 * half):
-            code = scratch_codes[k % 2, first if k % 2 == 0 else second]
-            chosen[free[k]] = (code >> (k // 2)) & 1
-        if abs(2.0 * row[chosen].sum() - total) <= _ACCEPTED_GAP * total:
-            return True
-    return False
+    fraction = np.float64(total_hi).view(np.int64) & 0xFFFFFFFFFFFFF
+    if error == 0.0 and gap_lo == 0.0 and total_lo == 0.0 and fraction == 0:
+        share = gap_hi / total_hi
+        hi, lo = _two_product(share, share)
+        hi, low = two_sum(1.0, -hi)
+        rest, lost = two_sum(low, -lo)
+        if lost == 0.0:
+            return hi + rest
+    hi, lo = _pair_quotient(gap_hi, gap_lo, total_hi, total_lo)
+    hi, lo = _pair_product(hi, lo, hi, lo)
+    hi, low = two_sum(1.0, -hi)
+    hi, lo = two_sum(hi, low - lo)
+    doubt = 4.0 * error + _PRODUCT_ERROR
+    low = hi + (lo - doubt)
+    return low if low == hi + (lo + doubt) else np.nan
 
 
 @kernel
-def _pair_sum(row, skip):  # type: ignore[no-untyped-def]
-    """The sum of a row but for one entry as hi + lo, and the number of positive terms in it."""
+def signed_sum(weights, n, taken):  # type: ignore[no-untyped-def]
+    """Σ ±weights, plus where taken, as hi + lo, within n·2**-104 of the sum of the weights."""
     hi = 0.0
     lo = 0.0
-    terms = 0
-    for k in range(row.shape[0]):
-        if k != skip and row[k] > 0.0:
-            terms += 1
-            hi, low = _two_sum(hi, row[k])
-            hi, lo = _two_sum(hi, low + lo)
-    return hi, lo, terms
+    for k in range(n):
+        hi, low = two_sum(hi, weights[k] if taken[k] else -weights[k])
+        hi, lo = two_sum(hi, low + lo)
+    return hi, lo
 
 
 @kernel
-def pair_sums(rows, sums):  # type: ignore[no-untyped-def]
-    """Write the sum of each row of rows (R, L) to sums (R, 2) as hi + lo."""
-    for r in range(rows.shape[0]):
-        hi, lo, _ = _pair_sum(rows[r], -1)
-        sums[r, 0] = hi
-        sums[r, 1] = lo
-
-
-@kernel
-def settle_rows(rows, blank, theta, status, subsets):  # type: ignore[no-untyped-def]
-    """Settle the rows for which float arithmetic proves enough; leave the others as they are.
-
-    rows: (R, L) float64, finite and nonnegative with a positive entry, but for rows that are blank
-    (R,) bool, which are not looked at. Written for settled rows: theta (R,), correctly rounded;
-    status (R,) int8; subsets (R, L) bool, false before the call.
-    """
-    longest = 1 << _HALF_SIZES[-1]
-    scratch_sums = np.empty((3, longest), dtype=np.float64)
-    scratch_codes = np.empty((3, longest), dtype=np.int32)
-    for r in range(rows.shape[0]):
-        if blank[r]:
-            continue
-        row = rows[r]
-        top = np.argmax(row)
-        largest = row[top]
-        if largest < _SMALLEST or largest > _LARGEST:
-            continue
-        rest_hi, rest_lo, terms = _pair_sum(row, top)
-        if terms > _MAX_TERMS:
-            continue
-        if rest_hi == 0.0:
-            theta[r] = 0.0
-            status[r] = _OPTIMAL
-            subsets[r, top] = True
-            continue
-        total_hi, low = _two_sum(largest, rest_hi)
-        total_hi, total_lo = _two_sum(total_hi, low + rest_lo)
-        if largest > _DOMINANCE_MARGIN * rest_hi:
-            if rest_hi >= _SMALLEST_REST:
-                value = _rounded_theta(largest, rest_hi, rest_lo, total_hi, total_lo, terms)
-                if not np.isnan(value):
-                    theta[r] = value
-                    status[r] = _OPTIMAL
-                    subsets[r, top] = True
-        elif terms >= _MIN_TERMS and _bisect_row(
-            row, terms + 1, total_hi, subsets[r], scratch_sums, scratch_codes
-        ):
-            theta[r] = 1.0
-            status[r] = _ROUNDED
-        else:
-            subsets[r, :] = False
+def is_balanced(weights, n, taken):  # type: ignore[no-untyped-def]
+    """Whether Σ ±weights, plus where taken, is 0 for certain: without rounding in hi + lo."""
+    hi = 0.0
+    lo = 0.0
+    lost = 0.0
+    for k in range(n):
+        hi, low = two_sum(hi, weights[k] if taken[k] else -weights[k])
+        lo, low = two_sum(lo, low)
+        lost += abs(low)
+    return hi + lo == 0.0 and lost == 0.0

@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from theory.theta._batch import OnEmpty, check_sums, empty_rows, read_rows, widened
+from theory.theta._batch import SUM_MARGIN, OnEmpty, check_sum_of, judge_row, read_rows
+from theory.theta._float_kernels import pair_sums
 from theory.theta._solve import check_choice
 
 
@@ -35,13 +36,24 @@ def greedy_certificate(
     """
     rows = read_rows(P, "P", support, causal, causal_offset)
     check_choice("on_empty", on_empty, ("raise", "nan"))
-    certificate = np.full(len(rows.values), np.nan)
+    certificate = np.full(rows.count, np.nan)
+    tolerance = float(rows.numbers.sum_tolerance()) * (1.0 - SUM_MARGIN) if check_sum else np.inf
     for block in rows.blocks():
-        blank = empty_rows(rows, block, on_empty)
-        if check_sum:
-            check_sums(rows, block, blank)
-        weights = _scaled(widened(rows.values[block])[~blank])
-        certificate[block][~blank] = _prefix_certificates(weights)
+        values = rows.wide(block)
+        plain = np.zeros(len(values), dtype=np.bool_)
+        if values.dtype != object:
+            # Of these rows nothing needs a closer look; NaN and infinities fail a comparison.
+            plain |= (values >= 0).all(axis=1) & (values > 0).any(axis=1)
+            sums = np.empty((len(values), 2))
+            pair_sums(values, sums)
+            plain &= np.abs((sums[:, 0] - 1.0) + sums[:, 1]) <= tolerance
+            plain &= ~((values > 0) & ~rows.visible(block)).any(axis=1)
+        blank = np.zeros(len(values), dtype=np.bool_)
+        for r in np.flatnonzero(~plain).tolist():
+            blank[r] = judge_row(rows, block.start + r, on_empty)
+            if check_sum and not blank[r]:
+                check_sum_of(rows, block.start + r)
+        certificate[block][~blank] = _prefix_certificates(_scaled(values[~blank]))
     return certificate.reshape(rows.shape)
 
 

@@ -1,5 +1,6 @@
 """Reading numbers exactly: arrays of any float type, CPU tensors, ints and Fractions."""
 
+import sys
 from dataclasses import dataclass
 from fractions import Fraction
 from numbers import Rational
@@ -18,8 +19,9 @@ class Numbers:
     """Numbers as they came, with the precision of their type.
 
     values: an array of a NumPy float type or bfloat16 of at most 64 bits, or of Python objects
-    (ints, Fractions, floats, long doubles). epsilon, smallest: machine epsilon and smallest
-    subnormal of the type, of the coarsest one in a mixture; exact numbers count as float64.
+    (ints, Fractions, floats, long doubles), or of uint16, the bits of bfloat16. epsilon, smallest:
+    machine epsilon and smallest subnormal of the type, of the coarsest one in a mixture; exact
+    numbers count as float64.
     """
 
     values: NDArray[Any]
@@ -27,8 +29,9 @@ class Numbers:
     smallest: Fraction
 
     @property
-    def exact_objects(self) -> bool:
-        return self.values.dtype == object
+    def kind(self) -> str:
+        """The name of the type of the numbers; "object" for Python objects."""
+        return "bfloat16" if self.values.dtype == np.uint16 else self.values.dtype.name
 
     def sum_tolerance(self) -> Fraction:
         """How far from 1 the sum of a row of L entries may lie: 4·epsilon + 2·L·smallest.
@@ -39,14 +42,15 @@ class Numbers:
         return 4 * self.epsilon + 2 * self.values.shape[-1] * self.smallest
 
 
-def read_numbers(source: object, name: str) -> Numbers:
+def read_numbers(source: object, name: str, *, bits: bool = False) -> Numbers:
     """Read an array, a CPU tensor or nested sequences of real numbers; nothing is changed.
 
+    bits: give the values of a bfloat16 tensor as their bits, which takes no copy.
     TypeError for anything else (booleans, complex numbers, strings, masked arrays, tensors on a
     device); ValueError for ragged sequences and for a lone number.
     """
     if type(source).__module__.partition(".")[0] == "torch":
-        numbers = _read_tensor(source, name)
+        numbers = _read_tensor(source, name, bits)
     elif isinstance(source, np.ma.MaskedArray):
         raise TypeError(f"{name}: a masked array is ambiguous; pass plain data and a support")
     elif isinstance(source, np.ndarray):
@@ -62,15 +66,19 @@ def read_numbers(source: object, name: str) -> Numbers:
     return numbers
 
 
-def _read_tensor(tensor: Any, name: str) -> Numbers:
+def _read_tensor(tensor: Any, name: str, bits: bool) -> Numbers:
     """The values of a torch tensor; torch itself need not be imported for it."""
     bfloat16 = str(getattr(tensor, "dtype", None)) == "torch.bfloat16"
     try:
         data = tensor.detach()
-        array = (data.float() if bfloat16 else data).numpy()
+        if not bfloat16:
+            return _read_array(data.numpy(), name)
+        if not bits:
+            return Numbers(data.float().numpy(), *_BFLOAT16)
+        # Whoever has a tensor has imported torch.
+        return Numbers(data.view(sys.modules["torch"].int16).numpy().view(np.uint16), *_BFLOAT16)
     except (AttributeError, RuntimeError, TypeError) as error:
         raise TypeError(f"{name}: expected a dense CPU tensor of numbers ({error})") from error
-    return Numbers(array, *_BFLOAT16) if bfloat16 else _read_array(array, name)
 
 
 def _read_array(array: NDArray[Any], name: str) -> Numbers:

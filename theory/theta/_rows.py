@@ -3,20 +3,22 @@
 import os
 import sys
 import threading
-from concurrent.futures import ThreadPoolExecutor
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor, wait
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from theory.theta import _float_kernels
-from theory.theta._batch import OnEmpty, Rows, check_sums, empty_rows, read_rows, widened
-from theory.theta._numbers import read_numbers
+from theory.theta import _settle
+from theory.theta._batch import SUM_MARGIN, OnEmpty, Rows, check_sum_of, judge_row, read_rows
 from theory.theta._row import read_row
 from theory.theta._search import Deadline
 from theory.theta._solve import OnOpen, check_choice, checked_budget, solve_row, theta_or_error
 
-# The status of a fully masked row in an array of statuses.
+# The status of a fully masked row in an array of statuses; of others, until they are settled.
 EMPTY = -1
 
 
@@ -103,10 +105,9 @@ def theta_rows_from_logits(
     if not 0 < tau < float("inf"):
         raise ValueError(f"tau: expected a positive finite number, got {tau}")
     logits = read_rows(U, "U", mask, causal, causal_offset)
-    weights = np.empty(logits.values.shape)
-    for block in logits.blocks():
-        weights[block] = _softmax_weights(logits, block, float(tau))
-    rows = Rows(read_numbers(weights, "U"), weights, logits.shape, logits.lengths, logits.mask)
+    rows = _Exponentials(
+        logits.numbers, logits.source, logits.shape, logits.lengths, logits.mask, float(tau)
+    )
     return _solve_rows(
         rows,
         check_sum=False,
@@ -120,23 +121,36 @@ def theta_rows_from_logits(
     )
 
 
-def _softmax_weights(logits: Rows, block: slice, tau: float) -> NDArray[np.float64]:
-    """(rows of the block, L) float64: exp((u − max u)/τ) where visible and 0 elsewhere."""
-    try:
-        values = logits.values[block].astype(np.float64)
-    except OverflowError as error:
-        raise ValueError("U: a logit is beyond the range of float64") from error
-    values[~logits.visible(block)] = -np.inf
-    for fault, name in ((np.isnan(values), "NaN"), (values == np.inf, "an infinite logit")):
-        if fault.any():
-            row, place = (int(k[0]) for k in np.nonzero(fault))
-            index = logits.index(block.start + row)
-            raise ValueError(f"row {index} has {name} at entry {place}")
-    top = values.max(axis=1, keepdims=True, initial=-np.inf)
-    top[np.isinf(top)] = 0.0
-    with np.errstate(over="ignore", under="ignore"):
-        # A difference or quotient beyond the range is −inf, and its weight is 0 either way.
-        return np.exp((values - top) / tau)
+@dataclass(frozen=True, slots=True)
+class _Exponentials(Rows):
+    """The rows exp((u − max u)/τ) of logits, made a block at a time."""
+
+    tau: float
+
+    def kind(self) -> int:
+        return _settle.FLOAT64
+
+    def raw(self, block: slice) -> NDArray[np.uint8]:
+        return self.wide(block).view(np.uint8)
+
+    def wide(self, block: slice) -> NDArray[np.float64]:
+        """(rows of the block, L): exp((u − max u)/τ) where visible and 0 elsewhere."""
+        try:
+            values = np.array(Rows.wide(self, block), dtype=np.float64)
+        except OverflowError as error:
+            raise ValueError("U: a logit is beyond the range of float64") from error
+        values[~self.visible(block)] = -np.inf
+        for fault, name in ((np.isnan(values), "NaN"), (values == np.inf, "an infinite logit")):
+            if fault.any():
+                row, place = (int(k[0]) for k in np.nonzero(fault))
+                raise ValueError(f"row {self.index(block.start + row)} has {name} at entry {place}")
+        top = values.max(axis=1, keepdims=True, initial=-np.inf)
+        top[np.isinf(top)] = 0.0
+        with np.errstate(over="ignore", under="ignore"):
+            # A difference or quotient beyond the range is −inf, and its weight is 0 either way.
+            values -= top
+            values /= self.tau
+            return np.exp(values, out=values)
 
 
 def _solve_rows(
@@ -153,68 +167,153 @@ def _solve_rows(
 ) -> Any:
     check_choice("on_empty", on_empty, ("raise", "nan"))
     check_choice("on_open", on_open, ("raise", "nan"))
-    deadline = Deadline(checked_budget(budget))
+    seconds = checked_budget(budget)
     workers = _workers(threads)
-    blocks = list(rows.blocks())
-    # Faults are raised before anything is solved.
-    blanks = [empty_rows(rows, block, on_empty) for block in blocks]
-    if check_sum:
-        for block, blank in zip(blocks, blanks, strict=True):
-            check_sums(rows, block, blank)
-    count, length = rows.values.shape
-    theta = np.full(count, np.nan)
-    status = np.full(count, EMPTY, dtype=np.int8)
-    subset = np.zeros((count, length) if return_subset else (0, length), dtype=np.bool_)
-    stop = threading.Event()
-
-    def solve(block: slice, blank: NDArray[np.bool_]) -> None:
-        solved = _solve_block(rows, block, blank, deadline, on_open, stop)
-        theta[block], status[block] = solved[:2]
-        if return_subset:
-            subset[block] = solved[2]
-
-    with ThreadPoolExecutor(max_workers=workers) as pool:
-        futures = [pool.submit(solve, *job) for job in zip(blocks, blanks, strict=True)]
-        try:
-            for block, future in zip(blocks, futures, strict=True):
-                future.result()
-                if progress:
-                    _report(block.stop, count)
-        finally:
-            # After an error or Ctrl-C: blocks not begun are dropped, others end after their row.
-            stop.set()
-            pool.shutdown(cancel_futures=True)
-    result: list[NDArray[Any]] = [theta.reshape(rows.shape)]
+    # Compilation, or loading from the cache, is not to count against a budget.
+    _Batch(rows, check_sum, return_subset, False, None).settle(slice(0, 0))
+    batch = _Batch(rows, check_sum, return_subset, progress, seconds)
+    pool = ThreadPoolExecutor(max_workers=workers)
+    try:
+        # Faults are raised before any long search begins.
+        batch.run(pool, workers, batch.settle, list(rows.blocks()))
+        batch.judge(on_empty)
+        batch.run(pool, workers, lambda row: batch.search(row, on_open), batch.left())
+    finally:
+        # After an error or Ctrl-C: what has not begun is dropped, the rest looks at the flag.
+        batch.stop[0] = _settle.QUIT
+        pool.shutdown(cancel_futures=True)
+    result: list[NDArray[Any]] = [batch.theta.reshape(rows.shape)]
     if return_status:
-        result.append(status.reshape(rows.shape))
+        result.append(batch.status.reshape(rows.shape))
     if return_subset:
-        result.append(subset.reshape(*rows.shape, length))
+        result.append(batch.subset.reshape(*rows.shape, rows.length))
     return tuple(result) if len(result) > 1 else result[0]
 
 
-def _solve_block(
-    rows: Rows,
-    block: slice,
-    blank: NDArray[np.bool_],
-    deadline: Deadline,
-    on_open: OnOpen,
-    stop: threading.Event,
-) -> tuple[NDArray[np.float64], NDArray[np.int8], NDArray[np.bool_]]:
-    """θ, status and subset of each row of a block; raises for the first open row if asked to."""
-    values = widened(rows.values[block])
-    theta = np.full(len(values), np.nan)
-    status = np.full(len(values), EMPTY, dtype=np.int8)
-    subset = np.zeros(values.shape, dtype=np.bool_)
-    if values.dtype != object:
-        _float_kernels.settle_rows(values, blank, theta, status, subset)
-    for r in np.flatnonzero((status == EMPTY) & ~blank):
-        if stop.is_set():
-            break
-        solution = solve_row(read_row(values[r]), deadline)
-        theta[r] = theta_or_error(solution, rows.index(block.start + int(r)), on_open)
-        status[r] = solution.status
-        subset[r] = solution.subset
-    return theta, status, subset
+class _Deadline(Deadline):
+    """A deadline that has passed, too, once the stop flag of a call is at QUIT."""
+
+    def __init__(self, budget: float | None, stop: NDArray[np.int64]) -> None:
+        super().__init__(budget)
+        self._until = None if budget is None else time.monotonic() + budget
+        self._stop = stop
+
+    def left(self) -> float | None:
+        """Seconds until it passes, as far as threads can wait; None for ever."""
+        if self._until is None:
+            return None
+        return min(max(self._until - time.monotonic(), 0.0), threading.TIMEOUT_MAX)
+
+    def passed(self) -> bool:
+        return bool(self._stop[0] == _settle.QUIT) or super().passed()
+
+
+class _Batch:
+    """The results of one call, and the steps that fill them in.
+
+    theta, status, verdict: (R,), one for each row; subset: (R, L), or (0, 0) if not asked for.
+    stop: (1,), the flag at which the kernels look.
+    """
+
+    def __init__(
+        self,
+        rows: Rows,
+        check_sum: bool,
+        return_subset: bool,
+        progress: bool,
+        budget: float | None,
+    ) -> None:
+        self.rows = rows
+        self.progress = progress
+        self.lock = threading.Lock()
+        self.done = 0
+        self.check_sum = check_sum
+        tolerance = float(rows.numbers.sum_tolerance()) * (1.0 - SUM_MARGIN)
+        self.tolerance = tolerance if check_sum else np.inf
+        self.theta = np.full(rows.count, np.nan)
+        self.status = np.full(rows.count, EMPTY, dtype=np.int8)
+        self.verdict = np.full(rows.count, _settle.SUSPECT, dtype=np.int8)
+        subset_shape = (rows.count, rows.length) if return_subset else (0, 0)
+        self.subset = np.zeros(subset_shape, dtype=np.bool_)
+        self.stop = np.full(1, _settle.GO, dtype=np.int64)
+        self.deadline = _Deadline(budget, self.stop)
+        if self.deadline.passed():
+            self.stop[0] = _settle.HURRY
+
+    def run(
+        self, pool: ThreadPoolExecutor, workers: int, work: Callable[[Any], None], jobs: list[Any]
+    ) -> None:
+        """Do all jobs, in order on each of the workers, and raise the first job's error."""
+        errors: dict[int, Exception] = {}
+        # Several threads may draw from one iterator of a list.
+        numbered = iter(list(enumerate(jobs)))
+
+        def drain() -> None:
+            for number, job in numbered:
+                try:
+                    work(job)
+                except Exception as error:
+                    errors[number] = error
+                if errors or self.stop[0] == _settle.QUIT:
+                    break
+
+        futures = [pool.submit(drain) for _ in range(min(workers, len(jobs)))]
+        _, late = wait(futures, timeout=self.deadline.left())
+        if late:
+            self.stop[0] = _settle.HURRY
+        for future in futures:
+            future.result()
+        if errors:
+            raise errors[min(errors)]
+
+    def settle(self, block: slice) -> None:
+        """Settle the rows of a block as far as float arithmetic goes."""
+        kind = self.rows.kind()
+        if kind is not None:
+            _settle.settle_rows(
+                self.rows.raw(block),
+                kind,
+                self.rows.length,
+                self.rows.lengths[block],
+                self.rows.mask_of(block),
+                self.tolerance,
+                self.theta[block],
+                self.status[block],
+                self.verdict[block],
+                self.subset[block],
+                self.stop,
+            )
+        if self.progress:
+            with self.lock:
+                self.done += block.stop - block.start
+                _report(self.done, self.rows.count)
+
+    def judge(self, on_empty: OnEmpty) -> None:
+        """Raise ValueError for the first row that is faulty."""
+        unclear = self.verdict != _settle.SOUND
+        if on_empty == "nan":
+            unclear &= self.verdict != _settle.BLANK
+        for row in np.flatnonzero(unclear).tolist():
+            if self.verdict[row] != _settle.DOUBTFUL_SUM and judge_row(self.rows, row, on_empty):
+                self.verdict[row] = _settle.BLANK
+            elif self.check_sum:
+                check_sum_of(self.rows, row)
+
+    def left(self) -> list[int]:
+        """The rows that are not settled."""
+        open_rows = (self.status == EMPTY) & (self.verdict != _settle.BLANK)
+        return [int(row) for row in np.flatnonzero(open_rows)]
+
+    def search(self, row: int, on_open: OnOpen) -> None:
+        """Solve a row with exact integers."""
+        if self.stop[0] == _settle.QUIT:
+            return
+        weights = self.rows.wide(slice(row, row + 1))[0]
+        solution = solve_row(read_row(weights), self.deadline)
+        self.theta[row] = theta_or_error(solution, self.rows.index(row), on_open)
+        self.status[row] = solution.status
+        if len(self.subset):
+            self.subset[row] = solution.subset
 
 
 def _workers(threads: object) -> int:
