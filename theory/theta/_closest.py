@@ -7,9 +7,9 @@ from numbers import Rational
 import numpy as np
 
 from theory.theta import _search
+from theory.theta._found import Deadline, require
 from theory.theta._numbers import exact_fraction, read_numbers
 from theory.theta._row import Row, fault, read_row, reduce_values, subset_mask
-from theory.theta._search import Deadline, require
 from theory.theta._solve import checked_budget
 from theory.theta._types import ClosestMass, Status
 

@@ -8,6 +8,7 @@ from typing import Literal
 
 from theory.theta import _search
 from theory.theta._batch import sum_fault
+from theory.theta._found import Deadline, Search, require
 from theory.theta._numbers import Numbers, read_numbers
 from theory.theta._row import (
     ROUNDING_BITS,
@@ -18,7 +19,6 @@ from theory.theta._row import (
     reduce_values,
     subset_mask,
 )
-from theory.theta._search import Deadline, require
 from theory.theta._types import OpenRowError, RowIndex, Status, ThetaSolution
 
 OnOpen = Literal["raise", "nan"]
@@ -132,20 +132,16 @@ def solve_row(row: Row, deadline: Deadline) -> ThetaSolution:
         if positions is not None:
             return _closed(row, positions, name)
     instance = _reduce(row)
-
-    def search(name: str) -> ThetaSolution:
-        return _searched(row, instance, name, deadline, row.near_half)
-
     cap = row.half // instance.factor
-    quick = _search.quick_exact(instance.values, cap)
-    if quick is not None:
-        return search(quick)
-    for heuristic in ("fill", "branch"):
-        solution = search(heuristic)
-        if solution.status is not Status.BOUNDED or deadline.passed():
+    open_solutions: list[ThetaSolution] = []
+    for name, search in _search.attempts(instance.values, cap):
+        solution = _searched(row, instance, name, search, deadline, row.near_half)
+        if solution.status is not Status.BOUNDED:
             return solution
-    slow = _search.slow_exact(instance.values, cap)
-    return solution if slow is None else search(slow)
+        open_solutions.append(solution)
+        if deadline.passed():
+            break
+    return max(open_solutions, key=lambda solution: solution.lower)
 
 
 def _dominant_subset(row: Row) -> list[int] | None:
@@ -202,14 +198,16 @@ def _brute(row: Row, _deadline: Deadline) -> ThetaSolution:
 
 def _by_exact_search(name: str) -> Callable[[Row, Deadline], ThetaSolution]:
     def solve(row: Row, deadline: Deadline) -> ThetaSolution:
-        return _searched(row, reduce_values(row.values, 0), name, deadline, row.half)
+        instance = reduce_values(row.values, 0)
+        return _searched(row, instance, name, _search.SEARCHES[name], deadline, row.half)
 
     return solve
 
 
 def _by_heuristic(name: str) -> Callable[[Row, Deadline], ThetaSolution]:
     def solve(row: Row, deadline: Deadline) -> ThetaSolution:
-        return _searched(row, _reduce(row), name, deadline, row.near_half)
+        search = _search.SEARCHES[name]
+        return _searched(row, _reduce(row), name, search, deadline, row.near_half)
 
     return solve
 
@@ -220,12 +218,12 @@ def _reduce(row: Row) -> Instance:
 
 
 def _searched(
-    row: Row, instance: Instance, name: str, deadline: Deadline, enough: int
+    row: Row, instance: Instance, name: str, search: Search, deadline: Deadline, enough: int
 ) -> ThetaSolution:
     """Search an instance of a row; a subset of the row of mass >= `enough` may end the search."""
-    cap = row.half // instance.factor
+    cap = _search.gcd_bound(instance.values, row.half // instance.factor)
     goal = min(-(-enough // instance.factor), cap)
-    found = _search.SEARCHES[name](instance.values, cap, goal, deadline)
+    found = search(instance.values, cap, goal, deadline)
     positions = instance.expand(found.chosen)
     mass = sum(row.values[k] for k in positions)
     tail_mass = row.total - instance.total * instance.factor
@@ -233,8 +231,8 @@ def _searched(
         if mass + row.values[k] <= row.half:
             mass += row.values[k]
             positions.append(k)
-    proved = found.limit < cap or _search.mass_of(instance.values, found.chosen) == cap
-    limit = min(found.limit * instance.factor + tail_mass, row.half) if proved else row.half
+    # A subset of mass at most W/2 has at most `limit` in the instance and the tail besides.
+    limit = min(found.limit * instance.factor + tail_mass, row.half)
     stats = {"items": len(instance.values), "bits": instance.total.bit_length()}
     return _finish(row, positions, limit, name, stats)
 

@@ -1,0 +1,167 @@
+"""Subset sums with a fixed number of items: for nearly equal values.
+
+Where the values are nearly equal, the sums of k of them lie close together and far from those of
+k + 1, and most numbers k are out of the question at once. For one k, start from the k largest (or
+the k smallest) and exchange items: each item that leaves and each that comes costs its distance
+from a value in between, so that the mass is that of the start less (or plus) a sum of nonnegative
+costs, over as many items on the one side as on the other. Up to the loss that leads to the cap
+there are few such sums, and they are met in the middle, class by class of the number of exchanges.
+"""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from itertools import accumulate, combinations, pairwise
+
+import numpy as np
+
+from theory.theta import _kernels
+from theory.theta._found import (
+    Deadline,
+    Found,
+    Limbs,
+    TimeUp,
+    fits_limbs,
+    joined,
+    mass_of,
+    require,
+    split,
+)
+
+# Sums in all lists of one side together: 32 MiB in two limbs.
+_MAX_SUMS = 2**21
+_ENUMERATED_ITEMS = 10
+
+
+class _TooManySums(Exception):
+    """The lists of one side would become too long."""
+
+
+def straddling_counts(prefix: Sequence[int], first: int, cap: int) -> tuple[int, range]:
+    """What numbers of items alone say about the sums <= cap of descending values from `first` on.
+
+    prefix: the sums of the first 0, 1, …, n values. Returns the greatest number k such that the k
+    largest weigh at most cap, and the numbers with which some choices fit and others do not: the
+    k + 1 smallest up to so many that not even the smallest fit. If there is no such number, the k
+    largest have the greatest sum <= cap: more than k items never fit, and at most k items weigh no
+    more than the k largest. O(log n).
+    """
+    n = len(prefix) - 1
+    fitting = bisect_right(prefix, prefix[first] + cap, lo=first) - 1 - first
+    # The j smallest weigh prefix[n] - prefix[n - j].
+    possible = n - bisect_left(prefix, prefix[n] - cap, lo=first)
+    return fitting, range(fitting + 1, possible + 1)
+
+
+def cardinality(values: Sequence[int], cap: int, goal: int, deadline: Deadline) -> Found:
+    """For each possible number of items, meet in the middle over sums of exchange costs.
+
+    Needs a total below 2¹²². Complete unless the sums of costs of one side up to the loss in
+    question are more than 2²¹, which leaves the answer open. Made for nearly equal values, an odd
+    number of them, just beyond the closed form "odd": with a loss of n mean distances of neighbours
+    the lists have some exp(π√(n/3)) sums, the square root of the number of subsets in question.
+    """
+    require(fits_limbs(values), "method 'cardinality' needs weights that span less than 2**122")
+    prefix = [0, *accumulate(values)]
+    fitting, counts = straddling_counts(prefix, 0, cap)
+    best = (1 << fitting) - 1
+    mass = prefix[fitting]
+    try:
+        for count in counts:
+            if mass >= goal:
+                break
+            chosen = _with_count(values, count, cap, mass, goal, deadline)
+            if chosen is not None:
+                best = chosen
+                mass = mass_of(values, chosen)
+    except (TimeUp, _TooManySums):
+        return Found(best, cap)
+    return Found(best, cap if mass >= goal else mass)
+
+
+def _with_count(
+    values: Sequence[int], count: int, cap: int, mass: int, goal: int, deadline: Deadline
+) -> int | None:
+    """The best subset of `count` items with a mass in (mass, cap], or one >= goal; None if none.
+
+    Raises TimeUp and _TooManySums.
+    """
+    n = len(values)
+    heaviest, lightest = sum(values[:count]), sum(values[n - count :])
+    # Losses from the heaviest choice, or gains on the lightest: whichever have the shorter way.
+    from_above = heaviest - mass - 1 < cap - lightest
+    if from_above:
+        low, high, edge = heaviest - cap, heaviest - mass - 1, count
+    else:
+        low, high, edge = mass + 1 - lightest, cap - lightest, n - count
+    costs = (
+        [value - values[edge] for value in reversed(values[:edge])],
+        [values[edge] - value for value in values[edge:]],
+    )
+    above, below = (_sums_by_number(side, high, deadline) for side in costs)
+    best: tuple[int, int, int] | None = None
+    for number, (a, b) in enumerate(zip(above, below, strict=False)):
+        if from_above:
+            pair = _kernels.least_pair(*a, *b, *split(low), *split(heaviest - goal))
+        else:
+            pair = _kernels.best_pair(*a, *b, *split(high), *split(goal - lightest))
+        parts = [joined(hi[place], lo[place]) for (hi, lo), place in zip((a, b), pair, strict=True)]
+        cost = sum(parts)
+        if low <= cost <= high:
+            best = number, parts[0], parts[1]
+            low, high = (low, cost - 1) if from_above else (cost + 1, high)
+            if (heaviest - cost if from_above else lightest + cost) >= goal:
+                break
+    if best is None:
+        return None
+    number, *parts = best
+    left, right = (
+        _subset_with_number(side, number, part, deadline)
+        for side, part in zip(costs, parts, strict=True)
+    )
+    start = range(count) if from_above else range(n - count, n)
+    exchanged = [edge - 1 - k for k in left] + [edge + k for k in right]
+    return sum(1 << k for k in set(start).symmetric_difference(exchanged))
+
+
+def _sums_by_number(costs: Sequence[int], most: int, deadline: Deadline) -> list[Limbs]:
+    """For 0, 1, … of the ascending costs, their distinct sums up to `most`, ascending.
+
+    Ends before the first number without a sum. Raises TimeUp and _TooManySums.
+    """
+    zero, none = np.zeros(1, dtype=np.int64), np.zeros(0, dtype=np.int64)
+    lists = [(zero, zero)]
+    # The largest first, which have few sums; the last ones double what there is.
+    for cost in reversed(costs[: bisect_right(costs, most)]):
+        deadline.check()
+        padded = [(none, none), *lists, (none, none)]
+        lists = []
+        for fewer, same in pairwise(padded):
+            hi, lo = np.empty((2, same[0].shape[0] + fewer[0].shape[0]), dtype=np.int64)
+            count = _kernels.merge_shifted(*same, *fewer, *split(cost), *split(most), hi, lo)
+            if count:
+                lists.append((hi[:count], lo[:count]))
+        if sum(hi.shape[0] for hi, _ in lists) > _MAX_SUMS:
+            raise _TooManySums
+    return lists
+
+
+def _subset_with_number(
+    costs: Sequence[int], number: int, total: int, deadline: Deadline
+) -> list[int]:
+    """Places of so many ascending costs with this sum, known to exist. Raises TimeUp."""
+    if len(costs) <= _ENUMERATED_ITEMS:
+        choices = combinations(range(len(costs)), number)
+        return next(list(c) for c in choices if sum(costs[k] for k in c) == total)
+    halves = costs[0::2], costs[1::2]
+    lists = [_sums_by_number(half, total, deadline) for half in halves]
+    for first in range(max(0, number + 1 - len(lists[1])), min(number + 1, len(lists[0]))):
+        a, b = lists[0][first], lists[1][number - first]
+        pair = _kernels.best_pair(*a, *b, *split(total), *split(total))
+        parts = [joined(hi[place], lo[place]) for (hi, lo), place in zip((a, b), pair, strict=True)]
+        if sum(parts) == total:
+            evens, odds = (
+                _subset_with_number(half, count, part, deadline)
+                for half, count, part in zip(halves, (first, number - first), parts, strict=True)
+            )
+            return [2 * k for k in evens] + [2 * k + 1 for k in odds]
+    raise AssertionError("no subset has the sum that was found")
