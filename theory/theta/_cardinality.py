@@ -30,6 +30,7 @@ from theory.theta._found import (
 # Sums in all lists of one side together: 32 MiB in two limbs.
 _MAX_SUMS = 2**21
 _ENUMERATED_ITEMS = 10
+_NEIGHBOURS = 8
 
 
 class _TooManySums(Exception):
@@ -50,6 +51,23 @@ def straddling_counts(prefix: Sequence[int], first: int, cap: int) -> tuple[int,
     # The j smallest weigh prefix[n] - prefix[n - j].
     possible = n - bisect_left(prefix, prefix[n] - cap, lo=first)
     return fitting, range(fitting + 1, possible + 1)
+
+
+def exchanges(values: Sequence[int], counts: range, cap: int) -> float:
+    """How long the way to the cap is for `cardinality`, in mean distances of neighbouring values.
+
+    The longest over the numbers of items in question, each from its nearer end. An estimate, from
+    the values next to the edge.
+    """
+    n = len(values)
+    longest = 0.0
+    for count in counts:
+        heaviest, lightest = sum(values[:count]), sum(values[n - count :])
+        way, edge = min((heaviest - cap, count), (cap - lightest, n - count))
+        first, last = max(edge - _NEIGHBOURS, 0), min(edge + _NEIGHBOURS, n - 1)
+        spread = max(values[first] - values[last], 1)
+        longest = max(longest, way * (last - first) / spread)
+    return longest
 
 
 def cardinality(values: Sequence[int], cap: int, goal: int, deadline: Deadline) -> Found:
@@ -87,12 +105,38 @@ def _with_count(
     """
     n = len(values)
     heaviest, lightest = sum(values[:count]), sum(values[n - count :])
-    # Losses from the heaviest choice, or gains on the lightest: whichever have the shorter way.
-    from_above = heaviest - mass - 1 < cap - lightest
-    if from_above:
-        low, high, edge = heaviest - cap, heaviest - mass - 1, count
-    else:
-        low, high, edge = mass + 1 - lightest, cap - lightest, n - count
+    slack, room = heaviest - cap, cap - lightest
+    if room <= slack:
+        gain = mass + 1 - lightest, room
+        return _exchanged(values, count, gain, goal - lightest, deadline, from_above=False)
+    # The least loss is near `slack` where there are many; the lists grow with what is allowed.
+    most = slack + slack // 16
+    while True:
+        most = min(most, heaviest - mass - 1)
+        loss = slack, most
+        chosen = _exchanged(values, count, loss, heaviest - goal, deadline, from_above=True)
+        if chosen is not None or most == heaviest - mass - 1:
+            return chosen
+        most += most - slack + 1
+
+
+def _exchanged(
+    values: Sequence[int],
+    count: int,
+    window: tuple[int, int],
+    enough: int,
+    deadline: Deadline,
+    *,
+    from_above: bool,
+) -> int | None:
+    """A choice of `count` items with the least loss in a window, or the greatest gain; or None.
+
+    The loss is that of the heaviest choice of so many, the gain that on the lightest. A loss of at
+    most `enough`, or a gain of at least that, may be taken in place of the best.
+    """
+    n = len(values)
+    low, high = window
+    edge = count if from_above else n - count
     costs = (
         [value - values[edge] for value in reversed(values[:edge])],
         [values[edge] - value for value in values[edge:]],
@@ -101,26 +145,26 @@ def _with_count(
     best: tuple[int, int, int] | None = None
     for number, (a, b) in enumerate(zip(above, below, strict=False)):
         if from_above:
-            pair = _kernels.least_pair(*a, *b, *split(low), *split(heaviest - goal))
+            pair = _kernels.least_pair(*a, *b, *split(low), *split(enough))
         else:
-            pair = _kernels.best_pair(*a, *b, *split(high), *split(goal - lightest))
+            pair = _kernels.best_pair(*a, *b, *split(high), *split(enough))
         parts = [joined(hi[place], lo[place]) for (hi, lo), place in zip((a, b), pair, strict=True)]
         cost = sum(parts)
         if low <= cost <= high:
             best = number, parts[0], parts[1]
             low, high = (low, cost - 1) if from_above else (cost + 1, high)
-            if (heaviest - cost if from_above else lightest + cost) >= goal:
+            if (cost <= enough) if from_above else (cost >= enough):
                 break
     if best is None:
         return None
-    number, *parts = best
+    number, *masses = best
     left, right = (
         _subset_with_number(side, number, part, deadline)
-        for side, part in zip(costs, parts, strict=True)
+        for side, part in zip(costs, masses, strict=True)
     )
     start = range(count) if from_above else range(n - count, n)
-    exchanged = [edge - 1 - k for k in left] + [edge + k for k in right]
-    return sum(1 << k for k in set(start).symmetric_difference(exchanged))
+    moved = [edge - 1 - k for k in left] + [edge + k for k in right]
+    return sum(1 << k for k in set(start).symmetric_difference(moved))
 
 
 def _sums_by_number(costs: Sequence[int], most: int, deadline: Deadline) -> list[Limbs]:

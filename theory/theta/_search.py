@@ -11,8 +11,10 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from itertools import accumulate
 
+import numpy as np
+
 from theory.theta import _kernels
-from theory.theta._cardinality import cardinality, straddling_counts
+from theory.theta._cardinality import cardinality, exchanges, straddling_counts
 from theory.theta._found import Deadline as Deadline
 from theory.theta._found import (
     Found,
@@ -43,8 +45,12 @@ _GRAY_BLOCK = 20
 _QUARTERS_BEST_UP_TO = 52
 # With more numbers of items in question, values are not nearly equal.
 _FEW_COUNTS = 4
+# Lists of up to some 10⁵ sums.
+_FEW_EXCHANGES = 120
 _PROBE_LEAVES = 200
 _PROBE_NODES = 20_000
+# Moduli whose remainders are looked at: bitsets of up to 2**16 bits.
+_MOST_DIVISOR_BITS = 16
 _FILL_FREE_ITEMS = (24, 30, 36)
 # The two lists of the last values, with which every leaf of `branch` is solved.
 _LEAF_SUMS = 2**15
@@ -177,16 +183,40 @@ def _completed(
     return base | sum(1 << k for j, k in enumerate(free) if added >> j & 1)
 
 
-def gcd_bound(values: Sequence[int], cap: int) -> int:
-    """An upper bound on the subset sums up to `cap`, of at most cap: parity, for any divisor.
+def reachable_cap(values: Sequence[int], cap: int) -> int:
+    """An upper bound on the subset sums up to `cap`, of at most cap, from common divisors.
 
-    Let g be the greatest common divisor of the largest k values and R the mass of the others. Every
-    subset sum lies in some [j·g, j·g + R], so that none lies above ⌊cap/g⌋·g + R. The least such
-    bound over k is taken, again and again until none lowers it further. O(n) for each turn.
+    Two arguments, taken in turn until neither lowers the bound:
+
+    - Let g be the greatest common divisor of the largest k values and R the mass of the others.
+      Every sum lies in some [j·g, j·g + R], so that none lies in (⌊cap/g⌋·g + R, cap].
+    - Let g be a power of 2. The remainders of the sums modulo g are those of the values that g does
+      not divide; no sum lies between cap and the next smaller number with such a remainder. (g = 2
+      for even values is the parity bound.) Only g >= W/2³⁰ can matter to a rounded θ.
+
+    O(n) and O(n·g/64) for each g, of which the greatest is 2¹⁶.
     """
+    bands = _bands(values)
+    remainders = _remainders(values)
+    bound = cap
+    while True:
+        lower = min((bound // g * g + rest for g, rest in bands), default=bound)
+        lower = min(lower, bound)
+        for g, reached in remainders:
+            offset = lower % g
+            below = reached & ((2 << offset) - 1)
+            # 0 is a remainder of the empty sum, so that there is one below.
+            lower -= offset - (below.bit_length() - 1)
+        if lower == bound:
+            return bound
+        bound = lower
+
+
+def _bands(values: Sequence[int]) -> list[tuple[int, int]]:
+    """(g, R) with R < g, as in `reachable_cap`."""
     rest = sum(values)
-    bands = []
     divisor = 0
+    bands = []
     for value in values:
         rest -= value
         divisor = math.gcd(divisor, value)
@@ -194,12 +224,29 @@ def gcd_bound(values: Sequence[int], cap: int) -> int:
             break
         if rest < divisor:
             bands.append((divisor, rest))
-    bound = cap
-    while True:
-        lower = min((bound // g * g + r for g, r in bands), default=bound)
-        if lower >= bound:
-            return bound
-        bound = lower
+    return bands
+
+
+def _remainders(values: Sequence[int]) -> list[tuple[int, int]]:
+    """(g, bitset of remainders modulo g) for the powers g of 2 that `reachable_cap` can use."""
+    least = max(1, sum(values).bit_length() - 30)
+    if least > _MOST_DIVISOR_BITS:
+        return []
+    # Below 2**46, as the first power shows.
+    numbers = np.array(values, dtype=np.int64)
+    found = []
+    for power in range(least, _MOST_DIVISOR_BITS + 1):
+        g = 1 << power
+        full = (1 << g) - 1
+        reached = 1
+        remainders = numbers & (g - 1)
+        for remainder in remainders[remainders > 0].tolist():
+            reached |= (reached << remainder | reached >> (g - remainder)) & full
+            if reached == full:
+                break
+        else:
+            found.append((g, reached))
+    return found
 
 
 def branch(
@@ -332,10 +379,14 @@ def attempts(values: Sequence[int], cap: int) -> Iterator[tuple[str, Search]]:
     if quick is not None:
         yield quick, SEARCHES[quick]
         return
-    yield "fill", fill
     _, straddling = straddling_counts([0, *accumulate(values)], 0, cap)
-    if fits_limbs(values) and len(straddling) <= _FEW_COUNTS:
+    if (
+        fits_limbs(values)
+        and len(straddling) <= _FEW_COUNTS
+        and exchanges(values, straddling, cap) <= _FEW_EXCHANGES
+    ):
         yield "cardinality", cardinality
+    yield "fill", fill
     yield "branch", probe
     slow = slow_exact(values, cap)
     if slow is not None:

@@ -221,7 +221,7 @@ def _searched(
     row: Row, instance: Instance, name: str, search: Search, deadline: Deadline, enough: int
 ) -> ThetaSolution:
     """Search an instance of a row; a subset of the row of mass >= `enough` may end the search."""
-    cap = _search.gcd_bound(instance.values, row.half // instance.factor)
+    cap = _search.reachable_cap(instance.values, row.half // instance.factor)
     goal = min(-(-enough // instance.factor), cap)
     found = search(instance.values, cap, goal, deadline)
     positions = instance.expand(found.chosen)
