@@ -334,6 +334,11 @@ def _leaf_solver(
     return (solve if fits_limbs(last) else solve_wide), depth
 
 
+def probe(values: Sequence[int], cap: int, goal: int, deadline: Deadline) -> Found:
+    """`branch` for some hundredths of a second."""
+    return branch(values, cap, goal, deadline, leaves=_PROBE_LEAVES, nodes=_PROBE_NODES)
+
+
 SEARCHES: dict[str, Search] = {
     "gray": gray,
     "mitm": mitm,
@@ -341,6 +346,7 @@ SEARCHES: dict[str, Search] = {
     "dp": dp,
     "fill": fill,
     "cardinality": cardinality,
+    "probe": probe,
     "branch": branch,
 }
 
@@ -365,19 +371,14 @@ def _dp_bits(values: Sequence[int], cap: int) -> int:
     return len(values) * (cap + 1)
 
 
-def probe(values: Sequence[int], cap: int, goal: int, deadline: Deadline) -> Found:
-    """`branch` for some hundredths of a second."""
-    return branch(values, cap, goal, deadline, leaves=_PROBE_LEAVES, nodes=_PROBE_NODES)
+def attempts(values: Sequence[int], cap: int) -> Iterator[str]:
+    """The searches from the cheapest on. The last is complete, whatever time it takes.
 
-
-def attempts(values: Sequence[int], cap: int) -> Iterator[tuple[str, Search]]:
-    """The searches, by name, from the cheapest on, that together settle what can be settled.
-
-    Where an exact search is quick, there is but this one; the last is complete in any case.
+    Where an exact search is quick, there is but this one.
     """
     quick = quick_exact(values, cap)
     if quick is not None:
-        yield quick, SEARCHES[quick]
+        yield quick
         return
     _, straddling = straddling_counts([0, *accumulate(values)], 0, cap)
     if (
@@ -385,14 +386,13 @@ def attempts(values: Sequence[int], cap: int) -> Iterator[tuple[str, Search]]:
         and len(straddling) <= _FEW_COUNTS
         and exchanges(values, straddling, cap) <= _FEW_EXCHANGES
     ):
-        yield "cardinality", cardinality
-    yield "fill", fill
-    yield "branch", probe
+        yield "cardinality"
+    yield "fill"
+    yield "probe"
     slow = slow_exact(values, cap)
     if slow is not None:
-        yield slow, SEARCHES[slow]
-        return
-    if fits_limbs(values) and len(values) <= _QUARTERS_BEST_UP_TO:
-        yield "quarters", quarters
-        return
-    yield "branch", branch
+        yield slow
+    elif fits_limbs(values) and len(values) <= _QUARTERS_BEST_UP_TO:
+        yield "quarters"
+    else:
+        yield "branch"
