@@ -62,7 +62,7 @@ KINDS = {
     "few values": few_values,
     "common denominator": common_denominator,
     "near ties": near_ties,
-    "nearly uniform": lambda rng, n: 1 + rng.integers(-9, 10, n) * 2.0 ** -int(rng.integers(3, 50)),
+    "nearly uniform": lambda rng, n: 1 + rng.integers(-9, 10, n) * 2.0 ** -int(rng.integers(5, 50)),
     "small integers": lambda rng, n: rng.integers(0, 20, n),
     "wide integers": lambda rng, n: [int(k) ** 5 for k in rng.integers(1, 2**40, n)],
     "binades": lambda rng, n: np.ldexp(rng.random(n) + 0.5, rng.integers(-300, 300, n)),

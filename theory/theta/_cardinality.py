@@ -8,6 +8,7 @@ costs, over as many items on the one side as on the other. Up to the loss that l
 there are few such sums, and they are met in the middle, class by class of the number of exchanges.
 """
 
+import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from itertools import accumulate, combinations, pairwise
@@ -30,7 +31,12 @@ from theory.theta._found import (
 # Sums in all lists of one side together: 32 MiB in two limbs.
 _MAX_SUMS = 2**21
 _ENUMERATED_ITEMS = 10
+# With more numbers of items in question, values are not nearly equal.
+_FEW_COUNTS = 4
 _NEIGHBOURS = 8
+# A loss of so many mean distances between neighbours has lists of some 10⁵ sums.
+_FEW_DISTANCES = 120
+_QUICK_WORK = 2**26
 
 
 class _TooManySums(Exception):
@@ -53,21 +59,24 @@ def straddling_counts(prefix: Sequence[int], first: int, cap: int) -> tuple[int,
     return fitting, range(fitting + 1, possible + 1)
 
 
-def exchanges(values: Sequence[int], counts: range, cap: int) -> float:
-    """How long the way to the cap is for `cardinality`, in mean distances of neighbouring values.
-
-    The longest over the numbers of items in question, each from its nearer end. An estimate, from
-    the values next to the edge.
-    """
+def cardinality_suits(values: Sequence[int], cap: int) -> bool:
+    """Whether `cardinality` may be expected to end, complete, within a tenth of a second or so."""
+    prefix = [0, *accumulate(values)]
+    _, counts = straddling_counts(prefix, 0, cap)
+    if len(counts) > _FEW_COUNTS or not fits_limbs(values):
+        return False
     n = len(values)
-    longest = 0.0
+    divisor = math.gcd(*(value - values[-1] for value in values)) or 1
     for count in counts:
-        heaviest, lightest = sum(values[:count]), sum(values[n - count :])
-        way, edge = min((heaviest - cap, count), (cap - lightest, n - count))
+        loss, gain = prefix[count] - cap, cap - (prefix[n] - prefix[n - count])
+        way, edge = min((loss, count), (gain, n - count))
+        # Sums of costs are multiples of the divisor, for each number of exchanges.
+        listed_in_full = n * n * (way // divisor + 1) <= _QUICK_WORK
         first, last = max(edge - _NEIGHBOURS, 0), min(edge + _NEIGHBOURS, n - 1)
-        spread = max(values[first] - values[last], 1)
-        longest = max(longest, way * (last - first) / spread)
-    return longest
+        distances = way * (last - first) / max(values[first] - values[last], 1)
+        if not listed_in_full and distances > _FEW_DISTANCES:
+            return False
+    return True
 
 
 def cardinality(values: Sequence[int], cap: int, goal: int, deadline: Deadline) -> Found:

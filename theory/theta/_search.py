@@ -14,7 +14,7 @@ from itertools import accumulate
 import numpy as np
 
 from theory.theta import _kernels
-from theory.theta._cardinality import cardinality, exchanges, straddling_counts
+from theory.theta._cardinality import cardinality, straddling_counts
 from theory.theta._found import Deadline as Deadline
 from theory.theta._found import (
     Found,
@@ -43,10 +43,6 @@ _MITM_CHEAP_SUMS = 2**14
 # a deadline and Ctrl-C are heeded in between.
 _GRAY_BLOCK = 20
 _QUARTERS_BEST_UP_TO = 52
-# With more numbers of items in question, values are not nearly equal.
-_FEW_COUNTS = 4
-# Lists of up to some 10⁵ sums.
-_FEW_EXCHANGES = 120
 _PROBE_LEAVES = 200
 _PROBE_NODES = 20_000
 # Moduli whose remainders are looked at: bitsets of up to 2**16 bits.
@@ -210,6 +206,24 @@ def reachable_cap(values: Sequence[int], cap: int) -> int:
         if lower == bound:
             return bound
         bound = lower
+
+
+def difference_bound(values: Sequence[int], cap: int) -> int:
+    """An upper bound on the subset sums up to `cap`, of at most cap, from a common difference.
+
+    Let g be the greatest common divisor of the differences of the n values and a one of them. A sum
+    of k values is k·a modulo g. For each number k such that some k values weigh more than cap and
+    some do not, that leaves the next smaller number of this kind below the cap; besides, there are
+    the k largest for the greatest k of which any fit (`straddling_counts`). O(n log).
+    """
+    least = values[-1]
+    divisor = math.gcd(*(value - least for value in values))
+    prefix = [0, *accumulate(values)]
+    fitting, straddling = straddling_counts(prefix, 0, cap)
+    if divisor <= 1:
+        # 1 bounds nothing; 0 stands for equal values, of which no number straddles.
+        return cap if straddling else prefix[fitting]
+    return max([prefix[fitting], *(cap - (cap - k * least) % divisor for k in straddling)])
 
 
 def _bands(values: Sequence[int]) -> list[tuple[int, int]]:
@@ -380,13 +394,6 @@ def attempts(values: Sequence[int], cap: int) -> Iterator[str]:
     if quick is not None:
         yield quick
         return
-    _, straddling = straddling_counts([0, *accumulate(values)], 0, cap)
-    if (
-        fits_limbs(values)
-        and len(straddling) <= _FEW_COUNTS
-        and exchanges(values, straddling, cap) <= _FEW_EXCHANGES
-    ):
-        yield "cardinality"
     yield "fill"
     yield "probe"
     slow = slow_exact(values, cap)

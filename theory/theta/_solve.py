@@ -8,6 +8,7 @@ from typing import Literal
 
 from theory.theta import _search
 from theory.theta._batch import sum_fault
+from theory.theta._cardinality import cardinality_suits
 from theory.theta._few_values import closest_multiplicities
 from theory.theta._found import Deadline, require
 from theory.theta._numbers import Numbers, read_numbers
@@ -145,9 +146,15 @@ def solve_row(row: Row, deadline: Deadline) -> ThetaSolution:
             return _closed(row, positions, name)
     instance = _reduce(row)
     cap = row.half // instance.factor
+    plan = [(instance, name) for name in _search.attempts(instance.values, cap)]
+    if len(plan) > 1:
+        # Copies of a weight count one by one here.
+        plain = reduce_values(row.values, _negligible(row), collapse=False)
+        if cardinality_suits(plain.values, row.half // plain.factor):
+            plan.insert(0, (plain, "cardinality"))
     open_solutions: list[ThetaSolution] = []
-    for name in _search.attempts(instance.values, cap):
-        solution = _searched(row, instance, name, deadline, row.near_half)
+    for searched, name in plan:
+        solution = _searched(row, searched, name, deadline, row.near_half)
         if solution.status is not Status.BOUNDED:
             return solution
         open_solutions.append(solution)
@@ -229,16 +236,22 @@ def _by_heuristic(name: str) -> Callable[[Row, Deadline], ThetaSolution]:
     return solve
 
 
-def _reduce(row: Row) -> Instance:
+def _negligible(row: Row) -> int:
     # 2F <= W / 2**27 is what the lemma on a negligible tail asks.
-    return reduce_values(row.values, row.total >> (ROUNDING_BITS + 1))
+    return row.total >> (ROUNDING_BITS + 1)
+
+
+def _reduce(row: Row) -> Instance:
+    return reduce_values(row.values, _negligible(row))
 
 
 def _searched(
     row: Row, instance: Instance, name: str, deadline: Deadline, enough: int
 ) -> ThetaSolution:
     """Search an instance of a row; a subset of the row of mass >= `enough` may end the search."""
-    cap = _search.reachable_cap(instance.values, row.half // instance.factor)
+    # Collapsed or not, the subset sums are the same.
+    bound = _search.difference_bound(row.values[: instance.tail_start], row.half)
+    cap = _search.reachable_cap(instance.values, bound // instance.factor)
     goal = min(-(-enough // instance.factor), cap)
     found = _search.SEARCHES[name](instance.values, cap, goal, deadline)
     positions = instance.expand(found.chosen)
