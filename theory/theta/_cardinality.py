@@ -105,6 +105,86 @@ def cardinality(values: Sequence[int], cap: int, goal: int, deadline: Deadline) 
     return Found(best, cap if mass >= goal else mass)
 
 
+def fill_by_number(
+    values: Sequence[int], cap: int, goal: int, size: int, deadline: Deadline
+) -> int:
+    """A subset with a mass near `cap`, of a number of items that can come near it; 0 if unsuitable.
+
+    For nearly equal values, many of them. For each number in question: `size` evenly spaced values
+    are free, of which half are taken; of the others a run of neighbours is taken, such that the
+    right number is reached and the run aims at the middle of what the free values can add. Which of
+    them add what is missing is found by meeting in the middle, for each number in either half.
+    """
+    n = len(values)
+    prefix = [0, *accumulate(values)]
+    _, counts = straddling_counts(prefix, 0, cap)
+    if len(counts) > _FEW_COUNTS or n < 2 * size or not fits_limbs(values):
+        return 0
+    # From the smallest on.
+    free = [n - 1 - j * n // size for j in range(size)]
+    others = sorted(set(range(n)) - set(free))
+    sums = [0, *accumulate(values[k] for k in others)]
+    halves = free[0::2], free[1::2]
+    half_values = [[values[k] for k in half] for half in halves]
+    taken = size // 2
+    best = mass = 0
+    try:
+        lists = [_sums_by_number(half, sum(half), deadline) for half in half_values]
+        for count in counts:
+            run = count - taken
+            if not 0 <= run <= len(others):
+                continue
+            aim = cap - sum(values[k] for k in free) * taken // size
+            starts = range(len(others) - run + 1)
+            start = min(starts, key=lambda first: abs(sums[first + run] - sums[first] - aim))
+            base = sums[start + run] - sums[start]
+            found = _numbered_pair(half_values, lists, taken, cap - base, goal - base, deadline)
+            if found is None or base + found[0] <= mass:
+                continue
+            mass = base + found[0]
+            places = [*others[start : start + run]]
+            for half, chosen in zip(halves, found[1], strict=True):
+                places += [half[k] for k in chosen]
+            best = sum(1 << k for k in places)
+            if mass >= goal:
+                break
+    except TimeUp:
+        pass
+    return best
+
+
+def _numbered_pair(
+    halves: Sequence[Sequence[int]],
+    lists: Sequence[list[Limbs]],
+    number: int,
+    room: int,
+    enough: int,
+    deadline: Deadline,
+) -> tuple[int, list[list[int]]] | None:
+    """The greatest sum <= room of so many of the values of two halves, and places in each; or None.
+
+    A sum of at least `enough` may be taken in place of the greatest. halves: ascending; lists:
+    their sums by number. Raises TimeUp.
+    """
+    best = -1
+    numbers: tuple[int, int] = (0, 0)
+    parts = [0, 0]
+    for first in range(max(0, number + 1 - len(lists[1])), min(number + 1, len(lists[0]))):
+        a, b = lists[0][first], lists[1][number - first]
+        pair = _kernels.best_pair(*a, *b, *split(room), *split(enough))
+        masses = [joined(hi[k], lo[k]) for (hi, lo), k in zip((a, b), pair, strict=True)]
+        if best < sum(masses) <= room:
+            best, numbers, parts = sum(masses), (first, number - first), masses
+            if best >= enough:
+                break
+    if best < 0:
+        return None
+    return best, [
+        _subset_with_number(half, count, part, deadline)
+        for half, count, part in zip(halves, numbers, parts, strict=True)
+    ]
+
+
 def _with_count(
     values: Sequence[int], count: int, cap: int, mass: int, goal: int, deadline: Deadline
 ) -> int | None:
@@ -207,14 +287,8 @@ def _subset_with_number(
         return next(list(c) for c in choices if sum(costs[k] for k in c) == total)
     halves = costs[0::2], costs[1::2]
     lists = [_sums_by_number(half, total, deadline) for half in halves]
-    for first in range(max(0, number + 1 - len(lists[1])), min(number + 1, len(lists[0]))):
-        a, b = lists[0][first], lists[1][number - first]
-        pair = _kernels.best_pair(*a, *b, *split(total), *split(total))
-        parts = [joined(hi[place], lo[place]) for (hi, lo), place in zip((a, b), pair, strict=True)]
-        if sum(parts) == total:
-            evens, odds = (
-                _subset_with_number(half, count, part, deadline)
-                for half, count, part in zip(halves, (first, number - first), parts, strict=True)
-            )
-            return [2 * k for k in evens] + [2 * k + 1 for k in odds]
-    raise AssertionError("no subset has the sum that was found")
+    found = _numbered_pair(halves, lists, number, total, total, deadline)
+    if found is None:
+        raise AssertionError("no subset has the sum that was found")
+    _, (evens, odds) = found
+    return [2 * k for k in evens] + [2 * k + 1 for k in odds]

@@ -14,7 +14,7 @@ from itertools import accumulate
 import numpy as np
 
 from theory.theta import _kernels
-from theory.theta._cardinality import cardinality, straddling_counts
+from theory.theta._cardinality import cardinality, fill_by_number, straddling_counts
 from theory.theta._found import Deadline as Deadline
 from theory.theta._found import (
     Found,
@@ -117,14 +117,22 @@ def fill(values: Sequence[int], cap: int, goal: int, deadline: Deadline) -> Foun
     """
     best = greedy(values, cap)
     mass = mass_of(values, best)
+
+    def by_rule(rule: Callable[..., tuple[int, list[int]]], size: int) -> int:
+        base, free = rule(values, cap, size)
+        return _completed(values, base, free, cap, goal, deadline)
+
+    candidates: list[Callable[[], int]] = []
     for size in _FILL_FREE_ITEMS:
-        for rule in (_large_first, _middle_window):
-            if mass >= goal or deadline.passed():
-                return Found(best, cap)
-            base, free = rule(values, cap, size)
-            chosen = _completed(values, base, free, cap, goal, deadline)
-            if mass_of(values, chosen) > mass:
-                best, mass = chosen, mass_of(values, chosen)
+        candidates.append(functools.partial(by_rule, _large_first, size))
+        candidates.append(functools.partial(by_rule, _middle_window, size))
+        candidates.append(functools.partial(fill_by_number, values, cap, goal, size, deadline))
+    for candidate in candidates:
+        if mass >= goal or deadline.passed():
+            break
+        chosen = candidate()
+        if mass_of(values, chosen) > mass:
+            best, mass = chosen, mass_of(values, chosen)
     return Found(best, cap)
 
 
