@@ -184,6 +184,23 @@ class TestSearches:
         assert len(values) == 1 or 1 <= cut < len(values)
         assert max(len(all_sums(values[:cut])), len(all_sums(values[cut:]))) <= longest
 
+    def test_branch_goes_on_where_its_probe_gives_up(self):
+        rng = np.random.default_rng(8)
+        values = sorted((int(k) for k in rng.integers(2**39, 2**41, 38)), reverse=True)
+        cap = sum(values) // 3
+        exact_mass = search.mitm(values, cap, cap, NO_LIMIT).limit
+        for limits in ({"leaves": 1}, {"nodes": 20}):
+            found = search.branch(values, cap, cap, NO_LIMIT, **limits)
+            assert found.limit == cap
+            assert found_module.mass_of(values, found.chosen) <= exact_mass
+        found = search.branch(values, cap, cap, NO_LIMIT)
+        assert found_module.mass_of(values, found.chosen) == found.limit == exact_mass
+
+    def test_auto_ends_with_a_complete_search(self):
+        for length, last in ((30, "mitm"), (50, "quarters"), (53, "branch")):
+            values = [2**60 + 3**k for k in range(length, 0, -1)]
+            assert list(search.attempts(values, 2**60))[-1] == last
+
     def test_limits_of_quarters(self):
         with pytest.raises(ValueError, match="'quarters' needs at most 60 items"):
             solve_theta([2**k + 1 for k in range(61)], method="quarters")

@@ -394,14 +394,10 @@ def _dp_bits(values: Sequence[int], cap: int) -> int:
 
 
 def attempts(values: Sequence[int], cap: int) -> Iterator[str]:
-    """The searches from the cheapest on. The last is complete, whatever time it takes.
+    """The searches where none is quick, from the cheapest on.
 
-    Where an exact search is quick, there is but this one.
+    The last is complete, whatever time it takes.
     """
-    quick = quick_exact(values, cap)
-    if quick is not None:
-        yield quick
-        return
     yield "fill"
     yield "probe"
     slow = slow_exact(values, cap)

@@ -1,6 +1,6 @@
 """One row: closed forms, searches, the choice among them, and the final rounding."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from itertools import accumulate
 from numbers import Real
@@ -144,23 +144,33 @@ def solve_row(row: Row, deadline: Deadline) -> ThetaSolution:
     for name, positions in zip(("dominant", "topk", "odd"), closed, strict=True):
         if positions is not None:
             return _closed(row, positions, name)
-    instance = _reduce(row)
-    cap = row.half // instance.factor
-    plan = [(instance, name) for name in _search.attempts(instance.values, cap)]
-    if len(plan) > 1:
-        # Copies of a weight count one by one here.
-        plain = reduce_values(row.values, _negligible(row), collapse=False)
-        if cardinality_suits(plain.values, row.half // plain.factor):
-            plan.insert(0, (plain, "cardinality"))
     open_solutions: list[ThetaSolution] = []
-    for searched, name in plan:
-        solution = _searched(row, searched, name, deadline, row.near_half)
+    for instance, name in _plan(row):
+        solution = _searched(row, instance, name, deadline, row.near_half)
         if solution.status is not Status.BOUNDED:
             return solution
         open_solutions.append(solution)
         if deadline.passed():
             break
     return max(open_solutions, key=lambda solution: solution.lower)
+
+
+def _plan(row: Row) -> Iterator[tuple[Instance, str]]:
+    """The searches of "auto" in turn, and what they search."""
+    instance = _reduce(row)
+    values, cap = instance.values, row.half // instance.factor
+    quick = _search.quick_exact(values, cap)
+    if quick is not None:
+        yield instance, quick
+        return
+    plain = instance
+    if len(values) < instance.tail_start:
+        # Numbers of items say something only where equal weights are items of their own.
+        plain = reduce_values(row.values, _negligible(row), collapse=False)
+    if cardinality_suits(plain.values, row.half // plain.factor):
+        yield plain, "cardinality"
+    for name in _search.attempts(values, cap):
+        yield instance, name
 
 
 def _dominant_subset(row: Row) -> list[int] | None:

@@ -33,17 +33,21 @@ _ENUMERATED_ITEMS = 10
 _WIDE_BLOCK = 2**14
 
 
-def sum_counts(values: Sequence[int]) -> list[int]:
+def sum_counts(values: Sequence[int], most: float = math.inf) -> list[int]:
     """For each k <= n a bound on the number of distinct subset sums of the first k values.
 
-    One more value at most doubles them; all are multiples of the greatest common divisor.
+    One more value at most doubles them; all are multiples of the greatest common divisor. The
+    bounds ascend; the list ends before the first that exceeds `most`.
     """
     counts = [1]
     total = divisor = 0
     for value in values:
         total += value
         divisor = math.gcd(divisor, value)
-        counts.append(min(2 * counts[-1], total // divisor + 1))
+        count = min(2 * counts[-1], total // divisor + 1)
+        if count > most:
+            break
+        counts.append(count)
     return counts
 
 
@@ -64,7 +68,9 @@ def mitm_suits(values: Sequence[int], most: int = MITM_MAX_SUMS) -> bool:
         return True
     if not fits_limbs(values):
         return len(values) <= min(MITM_WIDE_MAX_ITEMS, 2 * (most.bit_length() - 1))
-    return best_cut(values)[1] <= most
+    heads, tails = sum_counts(values, most), sum_counts(values[::-1], most)
+    # Some cut leaves a head and a tail with as few sums: one of at most len - 1 values each.
+    return (len(heads) - 1) + (len(tails) - 1) >= len(values)
 
 
 def mitm(values: Sequence[int], cap: int, goal: int, deadline: Deadline) -> Found:
