@@ -34,8 +34,6 @@ _ENUMERATED_ITEMS = 10
 # With more numbers of items in question, values are not nearly equal.
 _FEW_COUNTS = 4
 _NEIGHBOURS = 8
-# A loss of so many mean distances between neighbours has lists of some 10⁵ sums.
-_FEW_DISTANCES = 120
 _QUICK_WORK = 2**26
 
 
@@ -59,24 +57,29 @@ def straddling_counts(prefix: Sequence[int], first: int, cap: int) -> tuple[int,
     return fitting, range(fitting + 1, possible + 1)
 
 
-def cardinality_suits(values: Sequence[int], cap: int) -> bool:
-    """Whether `cardinality` may be expected to end, complete, within a tenth of a second or so."""
+def exchange_distance(values: Sequence[int], cap: int) -> float:
+    """How far `cardinality` has to go, in mean distances between neighbouring values.
+
+    The way is the loss or gain to the cap, the longest over the numbers of items in question; the
+    distances are those next to the edge. 0 where all multiples of a common difference are quickly
+    listed, or where no number is in question; infinity for values that are not nearly equal.
+    """
     prefix = [0, *accumulate(values)]
     _, counts = straddling_counts(prefix, 0, cap)
     if len(counts) > _FEW_COUNTS or not fits_limbs(values):
-        return False
+        return math.inf
     n = len(values)
     divisor = math.gcd(*(value - values[-1] for value in values)) or 1
+    longest = 0.0
     for count in counts:
         loss, gain = prefix[count] - cap, cap - (prefix[n] - prefix[n - count])
         way, edge = min((loss, count), (gain, n - count))
         # Sums of costs are multiples of the divisor, for each number of exchanges.
-        listed_in_full = n * n * (way // divisor + 1) <= _QUICK_WORK
-        first, last = max(edge - _NEIGHBOURS, 0), min(edge + _NEIGHBOURS, n - 1)
-        distances = way * (last - first) / max(values[first] - values[last], 1)
-        if not listed_in_full and distances > _FEW_DISTANCES:
-            return False
-    return True
+        if n * n * (way // divisor + 1) > _QUICK_WORK:
+            first, last = max(edge - _NEIGHBOURS, 0), min(edge + _NEIGHBOURS, n - 1)
+            spread = max(values[first] - values[last], 1)
+            longest = max(longest, way * (last - first) / spread)
+    return longest
 
 
 def cardinality(values: Sequence[int], cap: int, goal: int, deadline: Deadline) -> Found:

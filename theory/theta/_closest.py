@@ -7,7 +7,8 @@ from numbers import Rational
 import numpy as np
 
 from theory.theta import _search
-from theory.theta._found import Deadline, fits_limbs, mass_of, require
+from theory.theta._cardinality import cardinality, exchange_distance
+from theory.theta._found import Deadline, Search, mass_of, require
 from theory.theta._numbers import exact_fraction, read_numbers
 from theory.theta._row import Row, fault, read_row, reduce_values, subset_mask
 from theory.theta._solve import checked_budget
@@ -81,8 +82,8 @@ def _greatest(row: Row, cap: int, deadline: Deadline) -> tuple[list[int], int]:
     values = instance.values
     bound = _search.reachable_cap(values, cap)
     best, mass, limit = 0, 0, bound
-    for name in _searches(values, bound):
-        found = _search.SEARCHES[name](values, bound, bound, deadline)
+    for search in _searches(values, bound):
+        found = search(values, bound, bound, deadline)
         limit = min(limit, found.limit)
         if mass_of(values, found.chosen) > mass:
             best, mass = found.chosen, mass_of(values, found.chosen)
@@ -91,9 +92,11 @@ def _greatest(row: Row, cap: int, deadline: Deadline) -> tuple[list[int], int]:
     return instance.expand(best), limit
 
 
-def _searches(values: list[int], cap: int) -> tuple[str, ...]:
+def _searches(values: list[int], cap: int) -> tuple[Search, ...]:
     """An exact search where one ends within seconds, and else those that may happen to prove."""
     exact = _search.quick_exact(values, cap) or _search.slow_exact(values, cap)
     if exact is not None:
-        return (exact,)
-    return ("fill", "cardinality", "probe") if fits_limbs(values) else ("fill", "probe")
+        return (_search.SEARCHES[exact],)
+    if exchange_distance(values, cap) < math.inf:
+        return _search.fill, cardinality, _search.probe
+    return _search.fill, _search.probe

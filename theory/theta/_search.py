@@ -8,7 +8,7 @@ and a deadline, and returns a `Found`. It may stop as soon as it holds a subset 
 import functools
 import math
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from itertools import accumulate
 
 import numpy as np
@@ -106,10 +106,16 @@ def dp(values: Sequence[int], cap: int, goal: int, deadline: Deadline) -> Found:
     return Found(chosen, cap if mass >= goal else mass)
 
 
-def fill(values: Sequence[int], cap: int, goal: int, deadline: Deadline) -> Found:
+def fill(
+    values: Sequence[int],
+    cap: int,
+    goal: int,
+    deadline: Deadline,
+    sizes: Sequence[int] = _FILL_FREE_ITEMS,
+) -> Found:
     """Choose among most values by a rule, then meet in the middle on a few: for many values.
 
-    O(n log n + 2^(k/2)) with k = 24, 30 and 36 free values in turn, each with two rules for the
+    O(n log n + 2^(k/2)) with k = 24, 30 and 36 free values in turn, each with three rules for the
     others. A heuristic: it proves a subset optimal only where the cap itself is met.
 
     The rules aim at cap − F/2, where F is the mass of the free values, because their subset sums
@@ -123,7 +129,7 @@ def fill(values: Sequence[int], cap: int, goal: int, deadline: Deadline) -> Foun
         return _completed(values, base, free, cap, goal, deadline)
 
     candidates: list[Callable[[], int]] = []
-    for size in _FILL_FREE_ITEMS:
+    for size in sizes:
         candidates.append(functools.partial(by_rule, _large_first, size))
         candidates.append(functools.partial(by_rule, _middle_window, size))
         candidates.append(functools.partial(fill_by_number, values, cap, goal, size, deadline))
@@ -356,11 +362,6 @@ def _leaf_solver(
     return (solve if fits_limbs(last) else solve_wide), depth
 
 
-def probe(values: Sequence[int], cap: int, goal: int, deadline: Deadline) -> Found:
-    """`branch` for some hundredths of a second."""
-    return branch(values, cap, goal, deadline, leaves=_PROBE_LEAVES, nodes=_PROBE_NODES)
-
-
 SEARCHES: dict[str, Search] = {
     "gray": gray,
     "mitm": mitm,
@@ -368,7 +369,6 @@ SEARCHES: dict[str, Search] = {
     "dp": dp,
     "fill": fill,
     "cardinality": cardinality,
-    "probe": probe,
     "branch": branch,
 }
 
@@ -393,17 +393,20 @@ def _dp_bits(values: Sequence[int], cap: int) -> int:
     return len(values) * (cap + 1)
 
 
-def attempts(values: Sequence[int], cap: int) -> Iterator[str]:
-    """The searches where none is quick, from the cheapest on.
+def first_fill(values: Sequence[int], cap: int, goal: int, deadline: Deadline) -> Found:
+    """`fill` for some milliseconds."""
+    return fill(values, cap, goal, deadline, sizes=_FILL_FREE_ITEMS[:2])
 
-    The last is complete, whatever time it takes.
-    """
-    yield "fill"
-    yield "probe"
+
+def probe(values: Sequence[int], cap: int, goal: int, deadline: Deadline) -> Found:
+    """`branch` for some hundredths of a second."""
+    return branch(values, cap, goal, deadline, leaves=_PROBE_LEAVES, nodes=_PROBE_NODES)
+
+
+def last_resort(values: Sequence[int], cap: int) -> str:
+    """A complete search, whatever time it takes."""
     slow = slow_exact(values, cap)
     if slow is not None:
-        yield slow
-    elif fits_limbs(values) and len(values) <= _QUARTERS_BEST_UP_TO:
-        yield "quarters"
-    else:
-        yield "branch"
+        return slow
+    small = fits_limbs(values) and len(values) <= _QUARTERS_BEST_UP_TO
+    return "quarters" if small else "branch"

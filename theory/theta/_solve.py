@@ -8,9 +8,9 @@ from typing import Literal
 
 from theory.theta import _search
 from theory.theta._batch import sum_fault
-from theory.theta._cardinality import cardinality_suits
+from theory.theta._cardinality import cardinality, exchange_distance
 from theory.theta._few_values import closest_multiplicities
-from theory.theta._found import Deadline, require
+from theory.theta._found import Deadline, Search, require
 from theory.theta._numbers import Numbers, read_numbers
 from theory.theta._row import (
     ROUNDING_BITS,
@@ -26,6 +26,10 @@ from theory.theta._types import OpenRowError, RowIndex, Status, ThetaSolution
 OnOpen = Literal["raise", "nan"]
 
 BRUTE_MAX_ATOMS = 16
+# Exchange distances at which "cardinality" takes a few milliseconds, and a tenth of a second: up to
+# the first it is tried before "fill", up to the second where a first "fill" fails.
+_NEAR = 45
+_FAR = 120
 
 
 def solve_theta(
@@ -145,8 +149,8 @@ def solve_row(row: Row, deadline: Deadline) -> ThetaSolution:
         if positions is not None:
             return _closed(row, positions, name)
     open_solutions: list[ThetaSolution] = []
-    for instance, name in _plan(row):
-        solution = _searched(row, instance, name, deadline, row.near_half)
+    for instance, name, search in _plan(row):
+        solution = _searched(row, instance, name, search, deadline, row.near_half)
         if solution.status is not Status.BOUNDED:
             return solution
         open_solutions.append(solution)
@@ -155,22 +159,28 @@ def solve_row(row: Row, deadline: Deadline) -> ThetaSolution:
     return max(open_solutions, key=lambda solution: solution.lower)
 
 
-def _plan(row: Row) -> Iterator[tuple[Instance, str]]:
-    """The searches of "auto" in turn, and what they search."""
+def _plan(row: Row) -> Iterator[tuple[Instance, str, Search]]:
+    """The searches of "auto", from the cheapest on, and what they search. The last is complete."""
     instance = _reduce(row)
     values, cap = instance.values, row.half // instance.factor
     quick = _search.quick_exact(values, cap)
     if quick is not None:
-        yield instance, quick
+        yield instance, quick, _search.SEARCHES[quick]
         return
     plain = instance
     if len(values) < instance.tail_start:
         # Numbers of items say something only where equal weights are items of their own.
         plain = reduce_values(row.values, _negligible(row), collapse=False)
-    if cardinality_suits(plain.values, row.half // plain.factor):
-        yield plain, "cardinality"
-    for name in _search.attempts(values, cap):
-        yield instance, name
+    distance = exchange_distance(plain.values, row.half // plain.factor)
+    if distance <= _NEAR:
+        yield plain, "cardinality", cardinality
+    yield instance, "fill", _search.first_fill
+    if _NEAR < distance <= _FAR:
+        yield plain, "cardinality", cardinality
+    yield instance, "fill", _search.fill
+    yield instance, "branch", _search.probe
+    last = _search.last_resort(values, cap)
+    yield instance, last, _search.SEARCHES[last]
 
 
 def _dominant_subset(row: Row) -> list[int] | None:
@@ -234,14 +244,15 @@ def _few(row: Row, deadline: Deadline) -> ThetaSolution:
 def _by_exact_search(name: str) -> Callable[[Row, Deadline], ThetaSolution]:
     def solve(row: Row, deadline: Deadline) -> ThetaSolution:
         instance = reduce_values(row.values, 0)
-        return _searched(row, instance, name, deadline, row.half)
+        return _searched(row, instance, name, _search.SEARCHES[name], deadline, row.half)
 
     return solve
 
 
 def _by_heuristic(name: str) -> Callable[[Row, Deadline], ThetaSolution]:
     def solve(row: Row, deadline: Deadline) -> ThetaSolution:
-        return _searched(row, _reduce(row), name, deadline, row.near_half)
+        search = _search.SEARCHES[name]
+        return _searched(row, _reduce(row), name, search, deadline, row.near_half)
 
     return solve
 
@@ -256,14 +267,14 @@ def _reduce(row: Row) -> Instance:
 
 
 def _searched(
-    row: Row, instance: Instance, name: str, deadline: Deadline, enough: int
+    row: Row, instance: Instance, name: str, search: Search, deadline: Deadline, enough: int
 ) -> ThetaSolution:
     """Search an instance of a row; a subset of the row of mass >= `enough` may end the search."""
     # Collapsed or not, the subset sums are the same.
     bound = _search.difference_bound(row.values[: instance.tail_start], row.half)
     cap = _search.reachable_cap(instance.values, bound // instance.factor)
     goal = min(-(-enough // instance.factor), cap)
-    found = _search.SEARCHES[name](instance.values, cap, goal, deadline)
+    found = search(instance.values, cap, goal, deadline)
     positions = instance.expand(found.chosen)
     mass = sum(row.values[k] for k in positions)
     tail_mass = row.total - instance.total * instance.factor
