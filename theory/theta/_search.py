@@ -11,8 +11,6 @@ from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from itertools import accumulate
 
-import numpy as np
-
 from theory.theta import _kernels
 from theory.theta._cardinality import cardinality, fill_by_number, straddling_counts
 from theory.theta._found import Deadline as Deadline
@@ -39,14 +37,14 @@ DP_MAX_BITS = 2**31
 _GRAY_BEST_UP_TO = 12
 _DP_CHEAP_BITS = 2**20
 _MITM_CHEAP_SUMS = 2**14
+_MITM_CHEAP_WORK = 2**19
 # One call of the Gray-code kernel walks through at most 2**20 subsets, a few milliseconds, so that
 # a deadline and Ctrl-C are heeded in between.
 _GRAY_BLOCK = 20
 _QUARTERS_BEST_UP_TO = 52
 _PROBE_LEAVES = 200
 _PROBE_NODES = 20_000
-# Moduli whose remainders are looked at: bitsets of up to 2**16 bits.
-_MOST_DIVISOR_BITS = 16
+_MODULUS = 2**16
 _FILL_FREE_ITEMS = (24, 30, 36)
 # The two lists of the last values, with which every leaf of `branch` is solved.
 _LEAF_SUMS = 2**15
@@ -200,23 +198,23 @@ def reachable_cap(values: Sequence[int], cap: int) -> int:
 
     - Let g be the greatest common divisor of the largest k values and R the mass of the others.
       Every sum lies in some [j·g, j·g + R], so that none lies in (⌊cap/g⌋·g + R, cap].
-    - Let g be a power of 2. The remainders of the sums modulo g are those of the values that g does
-      not divide; no sum lies between cap and the next smaller number with such a remainder. (g = 2
-      for even values is the parity bound.) Only g >= W/2³⁰ can matter to a rounded θ.
+    - Let g = 2¹⁶. The remainders of the sums modulo g are the sums, modulo g, of the remainders of
+      the values; no sum lies between cap and the next smaller number with such a remainder. This
+      includes what smaller powers of 2 have to say, such as parity for even values. It is left out
+      for W >= 2⁴⁶, where g is too small to matter to a rounded θ.
 
-    O(n) and O(n·g/64) for each g, of which the greatest is 2¹⁶.
+    O(n) divisions, and O(n·g/64) for the remainders at worst.
     """
     bands = _bands(values)
-    remainders = _remainders(values)
+    reached = _remainders(values)
     bound = cap
     while True:
         lower = min((bound // g * g + rest for g, rest in bands), default=bound)
         lower = min(lower, bound)
-        for g, reached in remainders:
-            offset = lower % g
-            below = reached & ((2 << offset) - 1)
-            # 0 is a remainder of the empty sum, so that there is one below.
-            lower -= offset - (below.bit_length() - 1)
+        if reached is not None:
+            offset = lower % _MODULUS
+            # 0 is a remainder, that of the empty sum, so that there is one up to the offset.
+            lower -= offset + 1 - (reached & ((2 << offset) - 1)).bit_length()
         if lower == bound:
             return bound
         bound = lower
@@ -255,26 +253,19 @@ def _bands(values: Sequence[int]) -> list[tuple[int, int]]:
     return bands
 
 
-def _remainders(values: Sequence[int]) -> list[tuple[int, int]]:
-    """(g, bitset of remainders modulo g) for the powers g of 2 that `reachable_cap` can use."""
-    least = max(1, sum(values).bit_length() - 30)
-    if least > _MOST_DIVISOR_BITS:
-        return []
-    # Below 2**46, as the first power shows.
-    numbers = np.array(values, dtype=np.int64)
-    found = []
-    for power in range(least, _MOST_DIVISOR_BITS + 1):
-        g = 1 << power
-        full = (1 << g) - 1
-        reached = 1
-        remainders = numbers & (g - 1)
-        for remainder in remainders[remainders > 0].tolist():
-            reached |= (reached << remainder | reached >> (g - remainder)) & full
-            if reached == full:
-                break
-        else:
-            found.append((g, reached))
-    return found
+def _remainders(values: Sequence[int]) -> int | None:
+    """Bitset of the remainders that the subset sums have modulo 2¹⁶; None for all of them."""
+    if sum(values).bit_length() > _MODULUS.bit_length() + 29:
+        return None
+    full = (1 << _MODULUS) - 1
+    reached = 1
+    # The smallest first, which are the least likely to be multiples of a large power of 2.
+    for value in reversed(values):
+        remainder = value % _MODULUS
+        reached |= (reached << remainder | reached >> (_MODULUS - remainder)) & full
+        if reached == full:
+            return None
+    return reached
 
 
 def branch(
@@ -379,7 +370,9 @@ def quick_exact(values: Sequence[int], cap: int) -> str | None:
         return "gray"
     if _dp_bits(values, cap) <= _DP_CHEAP_BITS:
         return "dp"
-    return "mitm" if mitm_suits(values, _MITM_CHEAP_SUMS) else None
+    # Each of many values costs a pass over the sums so far.
+    most = min(_MITM_CHEAP_SUMS, _MITM_CHEAP_WORK // len(values))
+    return "mitm" if mitm_suits(values, most) else None
 
 
 def slow_exact(values: Sequence[int], cap: int) -> str | None:
