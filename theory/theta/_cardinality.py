@@ -34,6 +34,9 @@ _ENUMERATED_ITEMS = 10
 # With more numbers of items in question, values are not nearly equal.
 _FEW_COUNTS = 4
 _NEIGHBOURS = 8
+# Distances at which `cardinality` takes some milliseconds, and some tenth of a second.
+NEAR = 45
+FAR = 120
 _QUICK_WORK = 2**26
 
 
@@ -61,8 +64,9 @@ def exchange_distance(values: Sequence[int], cap: int) -> float:
     """How far `cardinality` has to go, in mean distances between neighbouring values.
 
     The way is the loss or gain to the cap, the longest over the numbers of items in question; the
-    distances are those next to the edge. 0 where all multiples of a common difference are quickly
-    listed, or where no number is in question; infinity for values that are not nearly equal.
+    distances are those next to the edge. Infinity for values that are not nearly equal, 0 where no
+    number is in question, and at most `FAR` where all multiples of a common difference can be
+    listed in a tenth of a second.
     """
     prefix = [0, *accumulate(values)]
     _, counts = straddling_counts(prefix, 0, cap)
@@ -74,11 +78,12 @@ def exchange_distance(values: Sequence[int], cap: int) -> float:
     for count in counts:
         loss, gain = prefix[count] - cap, cap - (prefix[n] - prefix[n - count])
         way, edge = min((loss, count), (gain, n - count))
+        first, last = max(edge - _NEIGHBOURS, 0), min(edge + _NEIGHBOURS, n - 1)
+        distance = way * (last - first) / max(values[first] - values[last], 1)
         # Sums of costs are multiples of the divisor, for each number of exchanges.
-        if n * n * (way // divisor + 1) > _QUICK_WORK:
-            first, last = max(edge - _NEIGHBOURS, 0), min(edge + _NEIGHBOURS, n - 1)
-            spread = max(values[first] - values[last], 1)
-            longest = max(longest, way * (last - first) / spread)
+        if n * n * (way // divisor + 1) <= _QUICK_WORK:
+            distance = min(distance, FAR)
+        longest = max(longest, distance)
     return longest
 
 

@@ -8,7 +8,7 @@ from typing import Literal
 
 from theory.theta import _search
 from theory.theta._batch import sum_fault
-from theory.theta._cardinality import cardinality, exchange_distance
+from theory.theta._cardinality import FAR, NEAR, cardinality, exchange_distance
 from theory.theta._few_values import closest_multiplicities
 from theory.theta._found import Deadline, Search, require
 from theory.theta._numbers import Numbers, read_numbers
@@ -26,10 +26,6 @@ from theory.theta._types import OpenRowError, RowIndex, Status, ThetaSolution
 OnOpen = Literal["raise", "nan"]
 
 BRUTE_MAX_ATOMS = 16
-# Exchange distances at which "cardinality" takes a few milliseconds, and a tenth of a second: up to
-# the first it is tried before "fill", up to the second where a first "fill" fails.
-_NEAR = 45
-_FAR = 120
 
 
 def solve_theta(
@@ -172,10 +168,10 @@ def _plan(row: Row) -> Iterator[tuple[Instance, str, Search]]:
         # Numbers of items say something only where equal weights are items of their own.
         plain = reduce_values(row.values, _negligible(row), collapse=False)
     distance = exchange_distance(plain.values, row.half // plain.factor)
-    if distance <= _NEAR:
+    if distance <= NEAR:
         yield plain, "cardinality", cardinality
     yield instance, "fill", _search.first_fill
-    if _NEAR < distance <= _FAR:
+    if NEAR < distance <= FAR:
         yield plain, "cardinality", cardinality
     yield instance, "fill", _search.fill
     yield instance, "branch", _search.probe
