@@ -1,14 +1,19 @@
 """The methods of the portfolio one by one: kernels, searches, bounds, budgets."""
 
 import itertools
+import os
+import subprocess
+import sys
 import time
 from fractions import Fraction
+from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from reference_rows import differences, sample
+from test_theta import KNOWN
 from theta_reference import closest_by_halves, exact, reference_theta
 
 from theory.theta import Status, closest_mass, solve_theta, theta_rows
@@ -202,6 +207,23 @@ class TestSearches:
             values = [2**60 + 3**k for k in range(length, 0, -1)]
             assert search.last_resort(values, 2**60) == last
 
+    @pytest.mark.parametrize("method", ["quarters", "few", "cardinality", "branch"])
+    @pytest.mark.parametrize(("weights", "discrepancy"), KNOWN)
+    def test_known_rows(self, weights, discrepancy, method):
+        try:
+            solution = solve_theta(weights, method=method)
+        except ValueError as error:
+            assert method == "few"
+            assert "choices of multiplicities" in str(error)  # noqa: PT017 (either is right)
+            return
+        total = sum(exact(weights))
+        expected = 1 - (Fraction(discrepancy) / total) ** 2
+        assert solution.lower <= expected <= solution.upper
+        if solution.status is Status.OPTIMAL:
+            assert solution.discrepancy == discrepancy
+        else:
+            assert method in ("cardinality", "branch")
+
     def test_limits_of_quarters(self):
         with pytest.raises(ValueError, match="'quarters' needs at most 60 items"):
             solve_theta([2**k + 1 for k in range(61)], method="quarters")
@@ -361,6 +383,15 @@ class TestClosestMass:
         assert closest.status is Status.OPTIMAL
         assert (closest.below, closest.above) == (sum(ordered[-50:]), sum(ordered[:51]))
 
+    def test_a_common_difference_proves(self):
+        weights = [10**9 + 7 * k for k in range(200)]
+        target = sum(weights) // 2 + 3
+        closest = closest_mass(weights, target)
+        assert closest.status is Status.OPTIMAL
+        # Sums of 100 weights are 100·10⁹ plus multiples of 7; other numbers are far.
+        over = (target - 100 * 10**9) % 7
+        assert (closest.below, closest.above) == (target - over, target - over + 7 * (over > 0))
+
     def test_common_divisors_prove(self):
         weights = [4 * int(k) << 60 for k in np.random.default_rng(6).integers(2**40, 2**41, 70)]
         closest = closest_mass([*weights, 1], sum(weights) // 2 + 2)
@@ -445,3 +476,20 @@ class TestOpenRows:
         rows = np.exp(deviation * rng.standard_normal((4, length)))
         _, status = theta_rows(rows, check_sum=False, return_status=True)
         assert (status != Status.BOUNDED).all()
+
+    def test_the_sweep_counts_by_status(self):
+        script = Path(__file__).parent / "benchmarks" / "open_rows.py"
+        arguments = ["--rows", "3", "--lengths", "1", "24", "--deviations", "1", "--dtype"]
+        for dtype in ("float64", "bfloat16"):
+            done = subprocess.run(
+                [sys.executable, script, *arguments, dtype],
+                cwd=script.parents[2],
+                env=os.environ | {"PYTHONPATH": str(script.parents[2])},
+                capture_output=True,
+                text=True,
+                check=True,
+            )
+            _, first, second, last = done.stdout.splitlines()
+            assert first.split()[1:6] == ["1", "1", "3", "0", "0"]
+            assert sum(map(int, second.split()[3:6])) == 3
+            assert last == f"{dtype}: 0 rows open"

@@ -48,10 +48,10 @@ def straddling_counts(prefix: Sequence[int], first: int, cap: int) -> tuple[int,
     """What numbers of items alone say about the sums <= cap of descending values from `first` on.
 
     prefix: the sums of the first 0, 1, …, n values. Returns the greatest number k such that the k
-    largest weigh at most cap, and the numbers with which some choices fit and others do not: the
-    k + 1 smallest up to so many that not even the smallest fit. If there is no such number, the k
-    largest have the greatest sum <= cap: more than k items never fit, and at most k items weigh no
-    more than the k largest. O(log n).
+    largest weigh at most cap, and the numbers with which some choices fit and others do not: from
+    k + 1 on, as long as so many of the smallest fit. If there is no such number, the k largest have
+    the greatest sum <= cap: more than k items never fit, and at most k items weigh no more than the
+    k largest. O(log n).
     """
     n = len(prefix) - 1
     fitting = bisect_right(prefix, prefix[first] + cap, lo=first) - 1 - first

@@ -80,7 +80,7 @@ def _greatest(row: Row, cap: int, deadline: Deadline) -> tuple[list[int], int]:
         return list(range(len(row.values) - 1)), all_but_least
     instance = reduce_values(row.values, 0)
     values = instance.values
-    bound = _search.reachable_cap(values, cap)
+    bound = _search.reachable_cap(values, _search.difference_bound(row.values, cap))
     best, mass, limit = 0, 0, bound
     for search in _searches(values, bound):
         found = search(values, bound, bound, deadline)
