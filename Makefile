@@ -18,7 +18,7 @@ install: $(STAMP)
 $(STAMP): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check $(EXTRA_INDEX) \
-	    -c constraints.txt -e '.[model,report,dev]'
+	    -c constraints.txt -e '.[model,report,dask,dev]'
 	$(BIN)/python -m paper_checks.compile_kernels
 	touch $@
 
@@ -41,8 +41,13 @@ lint: install
 test: lint
 	$(BIN)/pytest -n $(PYTEST_JOBS) --dist worksteal
 
+# Compares with whichever of the packages of the extra `bench` can be installed.
 bench: install
-	$(BIN)/python tests/benchmarks/theta_rows.py
+	-$(BIN)/python -m pip install --quiet --disable-pip-version-check $(EXTRA_INDEX) \
+	    -c constraints.txt -e '.[bench]'
+	mkdir -p report
+	$(BIN)/python tests/benchmarks/theta_rows.py \
+	    --markdown report/benchmarks.md --figure report/theta_cost.png
 
 report: install
 	mkdir -p report

@@ -7,7 +7,7 @@ Numba keeps the machine code on disk, so this is instant unless the solver's sou
 
 import numpy as np
 
-from theory.theta import solve_theta, theta_rows
+from theory.theta import solve_theta, theta_gradient, theta_rows
 
 
 def main() -> int:
@@ -17,6 +17,7 @@ def main() -> int:
     for dtype in (np.float64, np.float32, np.float16):
         theta_rows(flat.astype(dtype))
         theta_rows(uneven.astype(dtype), check_sum=False)
+    theta_gradient(flat)
     for method in ("gray", "mitm", "quarters", "cardinality", "fill", "branch", "auto"):
         solve_theta([3, 3, 2, 2, 1, 1, 1], method=method)
         solve_theta(uneven[0, :12], method=method)

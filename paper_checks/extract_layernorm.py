@@ -11,9 +11,7 @@ the digits that matter, though its file may have another hash.
 """
 
 import argparse
-import hashlib
 import importlib.metadata
-import json
 import os
 import platform
 import sys
@@ -33,10 +31,10 @@ from paper_checks.extract_rows import (
     load_minilm,
     read_passage,
 )
+from theory._provenance import DATA_FOLDER
 from theory.layernorm import layer_norm_jacobian, layer_norm_stats
 from theory.norms import spectral_norm
-from theory.real_layernorm import DATA_FILE, MODULES, PROVENANCE_FILE, LayerNormRecord
-from theory.real_rows import DATA_FOLDER
+from theory.real_layernorm import MEASUREMENTS, MODULES, LayerNormRecord
 
 # A few sentences; the longest passages would add tokens but no other behaviour.
 LONGEST_PASSAGE = 400
@@ -59,7 +57,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         type=Path,
         default=DATA_FOLDER,
         metavar="DIR",
-        help=f"existing folder to write {DATA_FILE} and {PROVENANCE_FILE} into "
+        help=f"existing folder to write {MEASUREMENTS.name} and {MEASUREMENTS.provenance} into "
         "(default: theory/data)",
     )
     options = parser.parse_args(argv)
@@ -72,24 +70,25 @@ def main(argv: Sequence[str] | None = None) -> int:
     except MissingWeights as error:
         print(f"extract_layernorm: {error}", file=sys.stderr)
         return 2
-    record = measure(tokenizer, model, texts)
+    states = [layer_norm_inputs(tokenizer, model, text) for text in texts]
+    record = measure(states, layer_norm_weights(model), model.config.layer_norm_eps)
     path = write(record, provenance(model, record), options.out)
     print(f"{record.sigma.shape[2]} tokens, {path.stat().st_size} bytes: {path}")
     return 0
 
 
-def measure(tokenizer: Any, model: Any, texts: Sequence[str]) -> LayerNormRecord:
-    """Run the encoder over the texts and measure every LayerNorm inside its layers.
+def measure(
+    states: Sequence[NDArray[np.float64]], gammas: NDArray[np.float64], eps: float
+) -> LayerNormRecord:
+    """Measure every LayerNorm inside the layers, and every token's product of their Jacobians.
 
     Args:
-        tokenizer, model: as `extract_rows.load_minilm` gives them, the model in float64.
-        texts: passages, each run alone, [CLS] and [SEP] around it.
+        states: what `layer_norm_inputs` gives for each passage.
+        gammas: what `layer_norm_weights` gives.
+        eps: the ε of all these LayerNorms.
     """
-    gammas = layer_norm_weights(model)
-    eps = model.config.layer_norm_eps
     sigmas, norms, passages = [], [], []
-    for index, text in enumerate(texts):
-        inputs = layer_norm_inputs(tokenizer, model, text)
+    for index, inputs in enumerate(states):
         sigmas.append(layer_norm_stats(inputs, eps).sigma)
         norms.append([_product_norm(inputs[:, :, i], gammas, eps) for i in range(inputs.shape[2])])
         passages.append(np.full(inputs.shape[2], index, dtype=np.int64))
@@ -112,7 +111,12 @@ def layer_norm_weights(model: Any) -> NDArray[np.float64]:
 
 
 def layer_norm_inputs(tokenizer: Any, model: Any, text: str) -> NDArray[np.float64]:
-    """The states that the LayerNorms inside the layers receive, shape (layers, 2, L, d)."""
+    """The states that the LayerNorms inside the layers receive, shape (layers, 2, L, d).
+
+    Args:
+        tokenizer, model: as `extract_rows.load_minilm` gives them, the model in float64.
+        text: a passage, run with [CLS] and [SEP] around it.
+    """
     import torch
 
     states: list[NDArray[np.float64]] = []
@@ -175,20 +179,13 @@ def provenance(model: Any, record: LayerNormRecord) -> dict[str, Any]:
 
 def write(record: LayerNormRecord, description: dict[str, Any], folder: Path) -> Path:
     """Write the record and its provenance, with the record's hash in it; return its path."""
-    path = folder / DATA_FILE
-    np.savez_compressed(
-        path,
-        gamma_max=record.gamma_max,
-        sigma=record.sigma,
-        product_norm=record.product_norm,
-        passage=record.passage,
-    )
-    digest = hashlib.sha256(path.read_bytes()).hexdigest()
-    text = json.dumps(
-        {"file": path.name, "sha256": digest} | description, indent=2, ensure_ascii=False
-    )
-    (folder / PROVENANCE_FILE).write_text(text + "\n", encoding="utf-8")
-    return path
+    arrays = {
+        "gamma_max": record.gamma_max,
+        "sigma": record.sigma,
+        "product_norm": record.product_norm,
+        "passage": record.passage,
+    }
+    return MEASUREMENTS.write(arrays, description, folder)
 
 
 if __name__ == "__main__":

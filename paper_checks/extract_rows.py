@@ -13,7 +13,6 @@ so another machine may produce rows that differ in the last bits, and a file wit
 import argparse
 import hashlib
 import importlib.metadata
-import json
 import os
 import platform
 import shutil
@@ -29,7 +28,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from theory.real_rows import DATA_FOLDER, PROVENANCE_FILE, ROWS_FILE, AttentionRow
+from theory._provenance import DATA_FOLDER
+from theory.real_rows import ROWS, AttentionRow
 
 SEED = 20260
 MINILM = "all-MiniLM-L6-v2"
@@ -292,22 +292,17 @@ def sample_minilm(
 def write(rows: Sequence[AttentionRow], provenance: dict[str, Any], folder: Path) -> Path:
     """Write the rows and the provenance, with the rows' hash in it; return the rows' path."""
     names = sorted({row.model for row in rows})
-    path = folder / ROWS_FILE
-    np.savez_compressed(
-        path,
-        model_names=np.array(names),
-        model=np.array([names.index(row.model) for row in rows], dtype=np.int16),
-        passage=np.array([row.passage for row in rows], dtype=np.int16),
-        layer=np.array([row.layer for row in rows], dtype=np.int16),
-        head=np.array([row.head for row in rows], dtype=np.int16),
-        position=np.array([row.position for row in rows], dtype=np.int16),
-        offsets=np.cumsum([0, *(row.probabilities.size for row in rows)], dtype=np.int64),
-        probabilities=np.concatenate([row.probabilities for row in rows]),
-    )
-    record = {"file": path.name, "sha256": _sha256(path)} | provenance
-    text = json.dumps(record, indent=2, ensure_ascii=False) + "\n"
-    (folder / PROVENANCE_FILE).write_text(text, encoding="utf-8")
-    return path
+    arrays = {
+        "model_names": np.array(names),
+        "model": np.array([names.index(row.model) for row in rows], dtype=np.int16),
+        "passage": np.array([row.passage for row in rows], dtype=np.int16),
+        "layer": np.array([row.layer for row in rows], dtype=np.int16),
+        "head": np.array([row.head for row in rows], dtype=np.int16),
+        "position": np.array([row.position for row in rows], dtype=np.int16),
+        "offsets": np.cumsum([0, *(row.probabilities.size for row in rows)], dtype=np.int64),
+        "probabilities": np.concatenate([row.probabilities for row in rows]),
+    }
+    return ROWS.write(arrays, provenance, folder)
 
 
 def describe_smollm2(model: Any) -> dict[str, Any]:

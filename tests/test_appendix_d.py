@@ -36,6 +36,11 @@ def test_printed(value: str, figure: str, prints: bool) -> None:
     assert (evidence.verdict is Verdict.HOLDS) == prints
 
 
+def test_ends_of_what_rounds_to_a_figure() -> None:
+    assert figures.rounds_from("4.509") == (Fraction("4.5085"), Fraction("4.5095"))
+    assert figures.rounds_from("774") == (Fraction("773.5"), Fraction("774.5"))
+
+
 @given(st.lists(st.integers(-50, 50).map(Fraction), min_size=2, max_size=9))
 def test_moments_and_median_agree_with_numpy(values: list[Fraction]) -> None:
     floats = np.array([float(v) for v in values])

@@ -32,13 +32,15 @@ READERS = {
     *("as_real_array", "as_real_scalar", "as_distributions", "as_array", "sum_tolerance"),
     *("first_true", "position", "require_finite", "row_sums"),
 }
+# These take torch tensors and Dask arrays alone; their tests are in files of their own.
+ADAPTERS = {"theta_rows_torch", "theta_rows_dask"}
 BROKEN = [math.nan, math.inf, -math.inf]
 
 
 def public_functions(module: ModuleType) -> list[Callable[..., Any]]:
     """What a module offers: its ``__all__``, or the functions that it defines and does not hide."""
     names = getattr(module, "__all__", [n for n in vars(module) if not n.startswith("_")])
-    found = [getattr(module, name) for name in names if name not in READERS]
+    found = [getattr(module, name) for name in names if name not in READERS | ADAPTERS]
     return [f for f in found if inspect.isfunction(f) and f.__module__.startswith(module.__name__)]
 
 
@@ -127,6 +129,7 @@ SOUND = {
     "method": "auto",
     "return_status": False,
     "return_subset": False,
+    "return_theta": False,
 }
 # Keywords whose odd values are no bad data, or whose NaN is asked for.
 FIXED = {"progress", "threads", "budget", "on_empty", "on_open"}
@@ -150,7 +153,7 @@ def numbers_in(result: Any) -> list[Any]:
 def is_finite_input(value: Any) -> bool:
     try:
         return bool(np.isfinite(np.asarray(value, dtype=np.float64)).all())
-    except (TypeError, ValueError, OverflowError):
+    except (TypeError, ValueError, OverflowError, np.exceptions.ComplexWarning):
         return True  # no array of floats; whatever is returned must hold no NaN
 
 

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from strategies import entries, normalisations
 
 from theory.claims import _layernorms as norms
+from theory.claims import _matrices as m
 from theory.layernorm import (
     layer_norm_jacobian,
     layer_norm_jacobian_norm,
@@ -140,11 +141,11 @@ def test_orthogonal_to_finds_a_vector_exactly_where_there_is_one(rows):
     found = norms.orthogonal_to(exact, 4)
     if found is None:
         # Only four independent rows leave nothing: their Gram matrix has rank 4.
-        gram = norms.product(norms.transpose(exact), exact)
+        gram = m.product(m.transposed(exact), exact)
         assert norms.least_pivot(gram) > 0
     else:
         assert any(found)
-        assert all(norms.dot(row, found) == 0 for row in exact)
+        assert all(m.dot(row, found) == 0 for row in exact)
 
 
 def test_least_pivot_has_the_sign_of_the_least_eigenvalue():

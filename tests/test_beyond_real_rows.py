@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paper_checks import real_rows_table
+from theory.claims import _partitions as bisect
 from theory.claims.beyond_real_rows import (
     exact_rows,
     greatest_mass_up_to_half,
-    greedy_certificate,
     theta_bounds,
 )
 from theory.norms import inf_to_one_norm
@@ -51,7 +51,12 @@ def test_branch_and_bound_equals_enumeration(weights: list[int]) -> None:
     ],
 )
 def test_greedy_certificate_of_the_paper(weights: tuple[int, ...], certificate: Fraction) -> None:
-    assert greedy_certificate(weights, sum(weights)) == certificate
+    assert bisect.certificate(weights) == certificate
+
+
+def test_certificate_over_another_total() -> None:
+    # Prefixes 2, 3 of (1, 2) over a total of 4: the first is one half of it.
+    assert bisect.certificate((1, 2), 4) == 1
 
 
 def test_padded_batch_gives_each_row_its_theta() -> None:

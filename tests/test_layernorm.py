@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from theory.layernorm import (
     LayerNormStats,
+    _bisect_root,
     layer_norm,
     layer_norm_jacobian,
     layer_norm_jacobian_norm,
@@ -360,6 +361,21 @@ def test_norms_known_in_closed_form():
     assert layer_norm_jacobian_norm([1.0, 2.0, 4.0, 0.0], [0.0, 5.0, 0.0, 0.0], 0.1) == (
         pytest.approx(np.linalg.norm(row), rel=8 * EPS, abs=0)
     )
+    # Tokens ±1 at d = 12: rows 1 and 2 are orthogonal, both of norm √(1 - 2/12).
+    assert layer_norm_jacobian_norm([1.0, -1.0] * 6, [1.0, 1.0] + [0.0] * 10, 0.0) == (
+        pytest.approx(math.sqrt(5 / 6), rel=4 * EPS, abs=0)
+    )
+
+
+@pytest.mark.parametrize("root", [1e-300, 0.3, 0.75, 1 - EPS])
+def test_bisection_finds_the_very_float(root):
+    assert _bisect_root(lambda s: s <= root, 0.0, 1.0) == root
+
+
+def test_a_subnormal_rho_keeps_the_norm_between_its_bounds():
+    # d = 2, ρ = 1e-310: the norm is ρ|γ|/σ = 1e-160, for a root below the normal numbers.
+    norm = layer_norm_jacobian_norm([1e150, -1e150], [1e300, 1e300], 1e-10)
+    assert 0.49e-160 <= norm <= 1.01e-160
 
 
 def test_rms_norms_known_in_closed_form():

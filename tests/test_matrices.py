@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from theory.claims import _matrices as m
-from verify.evidence import Verdict, judge
+from verify.evidence import Case, Verdict, judge
 
 squares = st.fractions(0, 50, max_denominator=9)
 
@@ -51,6 +51,31 @@ def test_a_token_needs_a_sigma_of_its_own() -> None:
         m.token([0, 4], 1)
     with pytest.raises(ValueError, match="σ = 0 is no root"):
         m.token([2, 2], 0)
+
+
+def _verdict(case: Case) -> Verdict:
+    return judge([case], scope="one case").verdict
+
+
+@pytest.mark.parametrize(
+    ("matrix", "norm_squared"),
+    [
+        ([[3, 4]], 25),
+        ([[3], [4]], 25),
+        ([[1, 1], [0, 0]], 2),
+        ([[0, Fraction(1, 2)], [0, 0]], Fraction(1, 4)),
+        ([[0, 0], [0, 0]], 0),
+    ],
+)
+def test_spectral_norms_are_compared_exactly(matrix: m.Matrix, norm_squared: Fraction) -> None:
+    tiny = Fraction(1, 10**30)
+    for shape in (matrix, m.transposed(matrix)):
+        assert _verdict(m.spectral_at_most(shape, norm_squared, None)) is Verdict.HOLDS
+        assert _verdict(m.spectral_at_least(shape, norm_squared, None)) is Verdict.HOLDS
+        assert _verdict(m.spectral_at_least(shape, norm_squared + tiny, None)) is Verdict.REFUTED
+        if norm_squared:
+            below = norm_squared - tiny
+            assert _verdict(m.spectral_at_most(shape, below, None)) is Verdict.REFUTED
 
 
 def test_products_and_norms() -> None:

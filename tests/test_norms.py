@@ -370,6 +370,7 @@ def test_what_is_no_array_of_real_numbers_is_a_type_error(value, message):
 
 BAD_VALUES = [
     (1.0, {}, "x is a scalar: at least one axis is needed"),
+    (1.0, {"ndim": 1}, "x has shape (): 1 axes are needed"),
     ([1.0], {"ndim": 2}, "x has shape (1,): 2 axes are needed"),
     ([[1.0]], {"ndim": 1}, "x has shape (1, 1): 1 axes are needed"),
     ([], {}, "x has shape (0,): an axis is empty"),

@@ -2,8 +2,6 @@
 
 import hashlib
 import importlib.metadata
-import json
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -13,14 +11,8 @@ import numpy as np
 import pytest
 
 from paper_checks import extract_rows
-from theory.real_rows import (
-    DATA_FOLDER,
-    PROVENANCE_FILE,
-    ROWS_FILE,
-    AttentionRow,
-    load_attention_rows,
-    load_provenance,
-)
+from theory._provenance import DATA_FOLDER
+from theory.real_rows import ROWS, AttentionRow, load_attention_rows, load_provenance
 
 SCRIPT = Path(extract_rows.__file__)
 MODELS = {extract_rows.SMOLLM2, extract_rows.MINILM}
@@ -37,15 +29,8 @@ BLAS_RELATIVE = 3e-4
 BLAS_ABSOLUTE = 1e-37
 
 
-@pytest.fixture
-def copied_data(tmp_path: Path) -> Path:
-    for name in (ROWS_FILE, PROVENANCE_FILE):
-        shutil.copy(DATA_FOLDER / name, tmp_path)
-    return tmp_path
-
-
 def test_file_is_small() -> None:
-    assert (DATA_FOLDER / ROWS_FILE).stat().st_size < 1_000_000
+    assert (DATA_FOLDER / ROWS.name).stat().st_size < 1_000_000
 
 
 def test_provenance_names_versions_models_texts_and_sampling() -> None:
@@ -137,29 +122,6 @@ def test_filters_select_what_they_say() -> None:
 def test_unknown_model_is_named_with_the_known_ones() -> None:
     with pytest.raises(ValueError, match=r"unknown model 'gpt-2'.*SmolLM2.*MiniLM"):
         load_attention_rows(model="gpt-2")
-
-
-@pytest.mark.parametrize("name", [ROWS_FILE, PROVENANCE_FILE])
-def test_missing_file_is_named(copied_data: Path, name: str) -> None:
-    (copied_data / name).unlink()
-    with pytest.raises(FileNotFoundError, match=rf"{name} is missing.*extract_rows"):
-        load_attention_rows(folder=copied_data)
-
-
-def test_one_changed_byte_is_refused(copied_data: Path) -> None:
-    path = copied_data / ROWS_FILE
-    content = bytearray(path.read_bytes())
-    content[len(content) // 2] ^= 1
-    path.write_bytes(content)
-    with pytest.raises(ValueError, match="do not belong together"):
-        load_attention_rows(folder=copied_data)
-
-
-@pytest.mark.parametrize(("text", "fault"), [("{", "not JSON"), ("[1]", "records no SHA-256")])
-def test_broken_provenance_is_refused(copied_data: Path, text: str, fault: str) -> None:
-    (copied_data / PROVENANCE_FILE).write_text(text, encoding="utf-8")
-    with pytest.raises(ValueError, match=fault):
-        load_attention_rows(folder=copied_data)
 
 
 def test_loader_reads_what_the_script_writes(tmp_path: Path) -> None:
@@ -275,11 +237,6 @@ def test_masked_mass_is_refused() -> None:
     leaking = [np.full((9, 393, 393), 1 / 393, dtype=np.float32)] * 30
     with pytest.raises(ValueError, match="layer 0 head 0 gives mass to masked keys"):
         next(iter(extract_rows.sample_smollm2([leaking], np.random.default_rng(0))))
-
-
-def test_provenance_is_plain_text_that_a_reader_can_open() -> None:
-    text = (DATA_FOLDER / PROVENANCE_FILE).read_text(encoding="utf-8")
-    assert json.loads(text)["file"] == ROWS_FILE
 
 
 def _label(row: AttentionRow) -> tuple[str, int, int, int, int]:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from verify.claims import Profile, UnknownIdError, load_registry
+from verify.evidence import Level
 from verify.runner import failures, run_check, run_many, run_planted
 
 SOURCE = """
@@ -73,6 +74,11 @@ LOWERED = claim("lowered")
 @check(LOWERED, kind=Kind.SAMPLE, planted=P)
 def derivation_posing_as_a_sample(profile, *, rhs=1):
     return Derivation(scope="s", steps=(Identity("i", sympy.Integer(1), rhs),))
+
+DERIVED = claim("derived")
+@check(DERIVED, kind=Kind.DERIVATION, planted=P)
+def holds_by_identity(profile, *, rhs=1):
+    return Derivation(scope="s", steps=(Identity("i", sympy.Symbol("x") ** 0, rhs),))
 
 LACKING = claim("lacking")
 @check(LACKING, kind=Kind.CERTIFICATE, planted=P, needs=("no_such_package",))
@@ -141,6 +147,13 @@ def test_a_planted_falsehood_is_expected_to_be_refuted(packages: tuple[str, ...]
     assert (caught.outcome, caught.as_expected) == ("REFUTED", True)
     blind = run_planted("noevidence.returns_a_truth_value", Profile.QUICK, packages=packages)
     assert not blind.as_expected
+
+
+def test_a_refutation_is_certified_at_best(packages: tuple[str, ...]) -> None:
+    derived = run_check("derived.holds_by_identity", Profile.QUICK, packages=packages)
+    assert derived.level is Level.SYMBOLIC
+    refuted = run_planted("derived.holds_by_identity", Profile.QUICK, packages=packages)
+    assert (refuted.outcome, refuted.level) == ("REFUTED", Level.CERTIFIED)
 
 
 def test_an_unknown_id_is_an_error_of_the_caller(packages: tuple[str, ...]) -> None:

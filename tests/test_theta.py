@@ -393,6 +393,11 @@ class TestMethods:
         assert (solution.theta, solution.status) == (1.0, Status.ROUNDED)
         assert_consistent(solution, weights)
 
+    def test_a_cap_below_every_weight_leaves_the_empty_subset(self):
+        deadline = search.Deadline(None)
+        for values in ([2**130, 2**129], [20, 10]):
+            assert search.mitm(values, 5, 5, deadline) == search.Found(0, 0)
+
     def test_branch_proves_heavy_rows(self):
         # Forty small weights cannot fill the gap that three large ones leave.
         small = random_integers([4], 2**20, 40)
@@ -611,10 +616,20 @@ class TestChoiceOfSearch:
         assert search.slow_exact([2**120] * 40, 2**120) == "mitm"
         assert search.slow_exact([2**120] * 41, 2**120) is None
 
+    def test_branch_goes_through_ten_thousand_branches(self):
+        # The ones fill no gap between multiples of 2**20, so that no branch ends in a leaf.
+        heavy = sorted((2 * k + 1001 for k in random_integers([31], 500, 16)), reverse=True)
+        values = [*(k << 20 for k in heavy), *[1] * 31]
+        cap = (sum(heavy) // 2 << 20) + 2**19
+        found = search.branch(values, cap, cap, search.Deadline(None))
+        assert found.limit == search.mass_of(values, found.chosen) < cap
+
     def test_rules_of_fill(self):
         values = [9, 8, 7, 6, 5, 4, 3, 2, 1]
         # 4 + 3 + 2 + 1 free, aim 22 − 5: 9 and 8 fit.
         assert search._large_first(values, 22, 4) == (0b11, [5, 6, 7, 8])
+        # Aim 20 − 5: 9 and 6 fit.
+        assert search._large_first(values, 20, 4) == (0b1001, [5, 6, 7, 8])
         # 9, 6 and 3 are free, which leaves runs of 8 7 5 4 2 1 with mass near cap − 9.
         for cap, run in ((9, []), (20, [7, 5]), (22, [5, 4, 2]), (30, [7, 5, 4, 2, 1])):
             chosen, free = search._middle_window(values, cap, 3)
@@ -1282,7 +1297,7 @@ class TestResultTypes:
     def test_public_names(self):
         assert sorted(theory.theta.__all__) == theory.theta.__all__
         assert all(hasattr(theory.theta, name) for name in theory.theta.__all__)
-        assert len(theory.theta.__all__) == 10
+        assert len(theory.theta.__all__) == 13
 
     def test_status_values(self):
         assert [status.name for status in Status] == ["OPTIMAL", "ROUNDED", "BOUNDED"]
@@ -1330,6 +1345,23 @@ class TestFloatKernels:
                 assert value[r] == float(4 * top * (total - top) / total**2)
                 assert np.flatnonzero(subset[r]).tolist() == [rows[r].argmax()]
         assert settled_rows > 800
+
+    def test_a_value_too_close_to_a_tie_stays_open(self):
+        # 4·side·rest/total² with side 1/4 and total 1 is the rest, just above a tie of 1 and its
+        # successor; the error bound is (terms + 64)·2**-100.
+        for terms, open_at, settled_at in ((1, 2.0**-94, 2.0**-93), (900, 2.0**-91, 2.0**-90)):
+            for distance, expected in ((open_at, np.nan), (settled_at, 1.0 + 2 * ULP)):
+                value = float_kernels._rounded_theta(0.25, 1.0, ULP + distance, 1.0, 0.0, terms)
+                np.testing.assert_equal(value, expected)
+
+    def test_a_window_is_the_run_closest_to_the_aim(self):
+        atoms = np.array([9.0, 8.0, 6.0, 5.0, 4.0, 1.0])
+        # Two atoms of mean 5.5 come closest to 11; the runs of two weigh 17, 14, 11, 9 and 5.
+        for aim, run in ((11.0, [2, 3]), (9.5, [3, 4]), (33.0, [0, 1, 2, 3, 4, 5]), (0.0, [])):
+            taken = np.zeros(6, dtype=np.bool_)
+            mass = float_kernels._take_window(atoms, aim, taken)
+            assert np.flatnonzero(taken).tolist() == run
+            assert mass == atoms[run].sum()
 
     def test_what_it_leaves_alone(self):
         rows = np.array(

@@ -48,7 +48,8 @@ def max_total_variation(
     temperature, > 0; budget: seconds for the subset search, None for no limit.
 
     Returns a float in [0, tanh(ε/2τ)], an equality up to a relative error of 8 eps (eps = 2^−52),
-    for every magnitude of p's entries and of ε/τ. Only p matters, not the u behind it.
+    or half a spacing where the value is subnormal, for every magnitude of p's entries and of ε/τ.
+    Only p matters, not the u behind it.
 
     Two subsets decide. h has the derivative of the sign of 1 − 2q − q²(r − 1), so h rises up to
     q* = 1/(1 + e^{ε/τ}) and falls after it: among the subset masses the best one is the greatest

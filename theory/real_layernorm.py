@@ -6,8 +6,6 @@ For every token and every one of the twelve LayerNorms inside the six layers of 
 and package versions.
 """
 
-import hashlib
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,10 +13,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from theory.real_rows import DATA_FOLDER
+from theory._provenance import DATA_FOLDER, DataFile
 
-DATA_FILE = "minilm_layernorm.npz"
-PROVENANCE_FILE = "minilm_layernorm.json"
+MEASUREMENTS = DataFile(
+    name="minilm_layernorm.npz",
+    provenance="minilm_layernorm.json",
+    script="paper_checks/extract_layernorm.py",
+)
 # Axis 1 of the arrays: the LayerNorm after attention, then the one after the feed-forward network.
 MODULES = ("attention", "ffn")
 
@@ -57,20 +58,7 @@ def load_layernorm_record(folder: Path = DATA_FOLDER) -> LayerNormRecord:
         ValueError: the provenance is no record of the measurements, or their SHA-256 is not the
             recorded one.
     """
-    recorded = load_provenance(folder)["sha256"]
-    path = Path(folder) / DATA_FILE
-    _require(path)
-    digest = hashlib.sha256(path.read_bytes()).hexdigest()
-    if digest != recorded:
-        raise ValueError(
-            f"{path} has SHA-256 {digest}, but {PROVENANCE_FILE} records {recorded}: "
-            f"the two files do not belong together"
-        )
-    with np.load(path, allow_pickle=False) as stored:
-        arrays = {name: stored[name] for name in stored.files}
-    for array in arrays.values():
-        array.flags.writeable = False
-    return LayerNormRecord(**arrays)
+    return LayerNormRecord(**MEASUREMENTS.load(folder))
 
 
 def load_provenance(folder: Path = DATA_FOLDER) -> dict[str, Any]:
@@ -80,20 +68,4 @@ def load_provenance(folder: Path = DATA_FOLDER) -> dict[str, Any]:
         FileNotFoundError: the provenance is missing.
         ValueError: it is not JSON, or records no file hash.
     """
-    path = Path(folder) / PROVENANCE_FILE
-    _require(path)
-    try:
-        provenance = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise ValueError(f"{path} is not JSON: {error}") from error
-    if not isinstance(provenance, dict) or "sha256" not in provenance:
-        raise ValueError(f"{path} records no SHA-256 of {DATA_FILE}")
-    return provenance
-
-
-def _require(path: Path) -> None:
-    if not path.is_file():
-        raise FileNotFoundError(
-            f"{path} is missing; it comes with the source tree, and "
-            f"`make weights` followed by `python paper_checks/extract_layernorm.py` writes it anew"
-        )
+    return MEASUREMENTS.load_provenance(folder)

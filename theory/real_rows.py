@@ -8,8 +8,6 @@ They are stored exactly as the softmax produced them. So their sums miss 1 by a 
 and a visible key may carry a subnormal probability, or 0 where the exponential underflowed.
 """
 
-import hashlib
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,9 +15,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-DATA_FOLDER = Path(__file__).resolve().parent / "data"
-ROWS_FILE = "attention_rows.npz"
-PROVENANCE_FILE = "attention_rows.json"
+from theory._provenance import DATA_FOLDER, DataFile
+
+ROWS = DataFile(
+    name="attention_rows.npz",
+    provenance="attention_rows.json",
+    script="paper_checks/extract_rows.py",
+)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -73,23 +75,11 @@ def load_attention_rows(
         ValueError: the provenance is no record of rows, the rows' SHA-256 is not the recorded one,
             or the model is unknown.
     """
-    provenance = load_provenance(folder)
-    path = folder / ROWS_FILE
-    _require(path)
-    digest = hashlib.sha256(path.read_bytes()).hexdigest()
-    if digest != provenance["sha256"]:
-        raise ValueError(
-            f"{path} has SHA-256 {digest}, but {PROVENANCE_FILE} records {provenance['sha256']}: "
-            f"the two files do not belong together"
-        )
-    with np.load(path, allow_pickle=False) as stored:
-        columns = {name: stored[name] for name in stored.files}
-
+    columns = ROWS.load(folder)
     names = [str(name) for name in columns["model_names"]]
     if model is not None and model not in names:
         raise ValueError(f"unknown model {model!r}; the stored rows are of {', '.join(names)}")
     flat, offsets = columns["probabilities"], columns["offsets"]
-    flat.flags.writeable = False
 
     rows = []
     for index, support in enumerate(np.diff(offsets)):
@@ -120,20 +110,4 @@ def load_provenance(folder: Path = DATA_FOLDER) -> dict[str, Any]:
         FileNotFoundError: the provenance is missing.
         ValueError: it is not JSON, or records no file hash.
     """
-    path = folder / PROVENANCE_FILE
-    _require(path)
-    try:
-        provenance = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise ValueError(f"{path} is not JSON: {error}") from error
-    if not isinstance(provenance, dict) or "sha256" not in provenance:
-        raise ValueError(f"{path} records no SHA-256 of {ROWS_FILE}")
-    return provenance
-
-
-def _require(path: Path) -> None:
-    if not path.is_file():
-        raise FileNotFoundError(
-            f"{path} is missing; it comes with the source tree, and "
-            f"`make weights` followed by `python paper_checks/extract_rows.py` writes it anew"
-        )
+    return ROWS.load_provenance(folder)

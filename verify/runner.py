@@ -48,11 +48,15 @@ class CheckResult:
 
     @property
     def level(self) -> Level | None:
-        """The level of the evidence, where the check decided something."""
-        decided = (Verdict.HOLDS, Verdict.REFUTED)
-        if self.evidence is not None and self.evidence.verdict in decided:
+        """The level of the evidence, where the check decided something.
+
+        A refutation rests on its counterexample, which is CERTIFIED at best, whatever argument
+        found it.
+        """
+        verdict = None if self.evidence is None else self.evidence.verdict
+        if verdict is Verdict.HOLDS:
             return self.kind.level
-        return None
+        return min(self.kind.level, Level.CERTIFIED) if verdict is Verdict.REFUTED else None
 
     @property
     def as_expected(self) -> bool:

@@ -3,10 +3,15 @@
 ``bound_cases`` proves a bound of the form ``min_S |2p(S) − 1| <= slope·p_max + intercept`` for all
 descending rows p of at most n atoms with p_max in an interval. For each subset S either
 2p(S) − 1 >= δ or 1 − 2p(S) >= δ, where δ is the minimum: the search branches on this for one subset
-at a time. At a node δ − slope·p_1 is maximised by a linear program over (p, δ); the float solver
-only *proposes* multipliers. They are rounded to rationals and checked exactly: nonnegative
-multipliers whose combination of the constraints is the objective prove the bound at that node,
-whatever the solver did. Nodes with a proof are leaves, and the leaves cover all rows.
+at a time. At a node δ − slope·p_1 is maximised by a linear program over (p, δ).
+
+* Where the maximum is at most the intercept, the node is a leaf. The float solver only *proposes*
+  multipliers. They are rounded to rationals and checked exactly: nonnegative multipliers whose
+  combination of the constraints is the objective prove the bound, whatever the solver did.
+* Elsewhere take the row at which the program is largest, and its subset of mass nearest to 1/2.
+  Either the row breaks the bound, or both branches on this subset cut it off.
+
+The leaves cover all rows, so that leaves alone make a proof.
 """
 
 from __future__ import annotations
@@ -21,7 +26,7 @@ from numpy.typing import NDArray
 from verify.evidence import Case
 
 _SOLVER_ERROR = 1e-9  # what the float solver may miss; it decides where to branch, proves nothing
-_LARGEST_DENOMINATOR = 5000  # of the multipliers; they are vertices of small integer systems
+_LARGEST_DENOMINATOR = 5000  # of rows and multipliers, which solve small integer systems
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,13 +57,22 @@ def bound_cases(
         point, multipliers, of_sum = _solve(atoms, constraints, slope)
         if point[atoms] - float(slope) * point[0] <= float(intercept) + _SOLVER_ERROR:
             proved = _proved_bound(atoms, constraints, slope, multipliers, of_sum)
+            if proved > intercept:
+                raise RuntimeError("the bound is missed by less than the solver's error")
             yield Case(proved, "<=", intercept, {"atoms": atoms, "branch": len(branch)})
             continue
-        subset, distance = _nearest_subset(point[:atoms])
-        if distance >= point[atoms] - _SOLVER_ERROR:
-            yield _counterexample(point[:atoms], low, high, slope, intercept)
+        row = [_rational(atom) for atom in point[:atoms]]
+        subset, distance = _nearest_subset(row)
+        if distance > slope * row[0] + intercept:
+            if min(row) < 0 or sum(row) != 1 or row[0] != max(row) or not low <= row[0] <= high:
+                raise RuntimeError("the solver's point does not round to a row")
+            yield Case(distance, "<=", slope * row[0] + intercept, {"p": row})
             return
         open_nodes += [(*branch, _side(atoms, subset, sign)) for sign in (1, -1)]
+
+
+def _rational(value: float) -> Fraction:
+    return Fraction(float(value)).limit_denominator(_LARGEST_DENOMINATOR)
 
 
 def _unit_bound(atoms: int) -> Constraint:
@@ -110,8 +124,8 @@ def _proved_bound(
     of_sum: float,
 ) -> Fraction:
     """The bound that rationalised multipliers prove, by weak duality, in exact arithmetic."""
-    weights = [Fraction(float(w)).limit_denominator(_LARGEST_DENOMINATOR) for w in multipliers]
-    sum_weight = Fraction(of_sum).limit_denominator(_LARGEST_DENOMINATOR)
+    weights = [_rational(w) for w in multipliers]
+    sum_weight = _rational(of_sum)
     combination = [
         sum((w * c.coefficients[j] for w, c in zip(weights, constraints, strict=True)), Fraction(0))
         + (sum_weight if j < atoms else 0)
@@ -124,27 +138,11 @@ def _proved_bound(
     return bounds + sum_weight
 
 
-def _nearest_subset(p: NDArray[np.float64]) -> tuple[tuple[int, ...], float]:
+def _nearest_subset(p: Sequence[Fraction]) -> tuple[tuple[int, ...], Fraction]:
     """The subset with the first atom whose mass is nearest to 1/2, and |2p(S) − 1|."""
-    masses = np.array([p[0]])
+    masses = [p[0]]
     for atom in p[1:]:
-        masses = np.concatenate([masses, masses + atom])
-    distances = np.abs(2.0 * masses - 1.0)
-    best = int(np.argmin(distances))
-    subset = (0, *(i for i in range(1, len(p)) if best >> (i - 1) & 1))
-    return subset, float(distances[best])
-
-
-def _counterexample(
-    p: NDArray[np.float64], low: Fraction, high: Fraction, slope: Fraction, intercept: Fraction
-) -> Case:
-    """The row as rationals, with its exact least distance against the bound."""
-    row = [max(Fraction(float(a)).limit_denominator(_LARGEST_DENOMINATOR), Fraction(0)) for a in p]
-    masses = {row[0]}
-    for atom in row[1:]:
-        masses |= {mass + atom for mass in masses}
-    distance = min(abs(2 * mass - 1) for mass in masses)
-    bound = slope * row[0] + intercept
-    if sum(row) != 1 or row[0] != max(row) or not low <= row[0] <= high or distance <= bound:
-        raise RuntimeError("the solver's point does not round to a counterexample")
-    return Case(distance, "<=", bound, {"p": row})
+        masses += [mass + atom for mass in masses]
+    distance, best = min((abs(2 * mass - 1), number) for number, mass in enumerate(masses))
+    # Bit i − 1 of the number says whether the subset has atom i.
+    return (0, *(i for i in range(1, len(p)) if best >> (i - 1) & 1)), distance

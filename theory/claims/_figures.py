@@ -15,6 +15,11 @@ def half_unit(figure: str) -> Fraction:
     return Fraction(1, 2 * 10**decimals)
 
 
+def rounds_from(figure: str) -> tuple[Fraction, Fraction]:
+    """The least and the greatest value that round to a printed figure."""
+    return Fraction(figure) - half_unit(figure), Fraction(figure) + half_unit(figure)
+
+
 def printed(value: Fraction | int, figure: str, instance: object = None) -> Case:
     """The value rounds to the figure (either way where it lies half-way)."""
     return Case(abs(value - Fraction(figure)), "<=", half_unit(figure), instance or figure)
@@ -22,7 +27,7 @@ def printed(value: Fraction | int, figure: str, instance: object = None) -> Case
 
 def printed_root(square: Fraction, figure: str, instance: object = None) -> Iterator[Case]:
     """The square root of a rational rounds to the (positive) figure; squares are compared."""
-    low, high = Fraction(figure) - half_unit(figure), Fraction(figure) + half_unit(figure)
+    low, high = rounds_from(figure)
     yield Case(square, ">=", low**2, instance or figure)
     yield Case(square, "<=", high**2, instance or figure)
 

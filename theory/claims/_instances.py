@@ -62,6 +62,16 @@ def subset_masses(p: Sequence[Fraction]) -> set[Fraction]:
     return masses
 
 
+def crossing(p: Sequence[Fraction]) -> tuple[int, Fraction, Fraction]:
+    """(k, c, p_k) where the prefix sums first reach 1/2 at the k-th atom, c < 1/2 <= c + p_k."""
+    mass = Fraction(0)
+    for place, atom in enumerate(p, start=1):
+        if mass + atom >= Fraction(1, 2):
+            return place, mass, atom
+        mass += atom
+    raise ValueError("the weights do not sum to 1")
+
+
 def theta_by_definition(p: Sequence[Fraction]) -> Fraction:
     """Definition 3.1, by all subsets."""
     return 4 * max(q * (1 - q) for q in subset_masses(p))

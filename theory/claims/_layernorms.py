@@ -12,22 +12,18 @@ import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import TypeAlias
 
 import flint
 
-from theory.claims._instances import Matrix, times
+from theory.claims import _matrices as m
+from theory.claims._instances import times
 from verify.claims import Profile
 from verify.evidence import Case
-from verify.exact import (
-    Ball,
-    ball,
-    is_positive_semidefinite,
-    ldl_pivots,
-    precision,
-    spectral_norm_at_most,
-)
+from verify.exact import Ball, ball, is_positive_semidefinite, ldl_pivots, precision
 
-Vector = tuple[Fraction, ...]
+Vector: TypeAlias = tuple[Fraction, ...]
+Matrix: TypeAlias = Sequence[Sequence[Fraction]]
 
 UNIT_ROUNDOFF = Fraction(1, 2**53)
 # Balls of this many bits are narrower than any rounding of a float64 by 30 digits.
@@ -63,12 +59,12 @@ class Token:
     @functools.cached_property
     def sigma_squared(self) -> Fraction:
         """σ²."""
-        return squared_norm(self.numerator) / self.width + self.eps
+        return m.squared(self.numerator) / self.width + self.eps
 
     @property
     def rho(self) -> Fraction:
         """ρ = 1 − ‖x̂‖²/d."""
-        return 1 - squared_norm(self.numerator) / (self.width * self.sigma_squared)
+        return 1 - m.squared(self.numerator) / (self.width * self.sigma_squared)
 
     @property
     def top_squared(self) -> Fraction:
@@ -80,10 +76,10 @@ class Token:
         """P − x̂x̂ᵀ/d for LayerNorm, I − x̂x̂ᵀ/d for RMSNorm."""
         c, scale = self.numerator, self.width * self.sigma_squared
         shared = Fraction(1, self.width) if self.centred else Fraction(0)
-        return tuple(
-            tuple((1 if i == j else 0) - shared - a * b / scale for j, b in enumerate(c))
+        return [
+            [(1 if i == j else 0) - shared - a * b / scale for j, b in enumerate(c)]
             for i, a in enumerate(c)
-        )
+        ]
 
     @functools.cached_property
     def sigma_jacobian(self) -> Matrix:
@@ -94,7 +90,7 @@ class Token:
         """σ times the derivative of the normalisation along v, by the quotient rule alone."""
         c = self.numerator
         c_dot = centre(v) if self.centred else v
-        sigma_squared_dot = 2 * dot(c, c_dot) / self.width
+        sigma_squared_dot = 2 * m.dot(c, c_dot) / self.width
         return [
             g * (b - a * sigma_squared_dot / (2 * self.sigma_squared))
             for g, a, b in zip(self.gamma, c, c_dot, strict=True)
@@ -108,57 +104,25 @@ class Token:
 # ------------------------------------------------------------------------------ linear algebra
 
 
-def dot(u: Sequence[Fraction], v: Sequence[Fraction]) -> Fraction:
-    """⟨u, v⟩."""
-    return sum((a * b for a, b in zip(u, v, strict=True)), Fraction(0))
-
-
-def squared_norm(v: Sequence[Fraction]) -> Fraction:
-    """‖v‖₂²."""
-    return dot(v, v)
-
-
 def centre(v: Sequence[Fraction]) -> Vector:
     """Pv = v − mean(v)·1."""
     mean = sum(v, Fraction(0)) / len(v)
     return tuple(a - mean for a in v)
 
 
-def identity(width: int) -> Matrix:
-    """The identity matrix."""
-    return tuple(tuple(Fraction(int(i == j)) for j in range(width)) for i in range(width))
-
-
 def projector(width: int) -> Matrix:
     """P = I − 11ᵀ/d."""
-    return tuple(centre(row) for row in identity(width))
+    return [list(centre(row)) for row in m.identity(width)]
 
 
 def scaled_rows(gamma: Sequence[Fraction], matrix: Matrix) -> Matrix:
     """Diag(γ)·M."""
-    return tuple(tuple(g * m for m in row) for g, row in zip(gamma, matrix, strict=True))
+    return [[g * entry for entry in row] for g, row in zip(gamma, matrix, strict=True)]
 
 
 def scaled(matrix: Matrix, factor: Fraction) -> Matrix:
     """factor·M."""
-    return tuple(tuple(factor * m for m in row) for row in matrix)
-
-
-def transpose(matrix: Matrix) -> Matrix:
-    """Mᵀ."""
-    return tuple(zip(*matrix, strict=True))
-
-
-def product(left: Matrix, right: Matrix) -> Matrix:
-    """Matrix product."""
-    columns = transpose(right)
-    return tuple(tuple(dot(row, column) for column in columns) for row in left)
-
-
-def norm_at_most(matrix: Matrix, bound_squared: Fraction, instance: dict[str, object]) -> Case:
-    """The case ‖M‖₂² <= bound_squared, decided by an exact LDLᵀ (1 on the left where it is so)."""
-    shown = instance | {"matrix": matrix, "bound on the squared norm": bound_squared}
-    return Case(int(spectral_norm_at_most(matrix, bound_squared)), "==", 1, shown)
+    return [[factor * entry for entry in row] for row in matrix]
 
 
 def gram_at_most(gram: Matrix, bound: Fraction, instance: dict[str, object]) -> Case:
@@ -166,12 +130,6 @@ def gram_at_most(gram: Matrix, bound: Fraction, instance: dict[str, object]) -> 
     gap = [[(bound if i == j else 0) - g for j, g in enumerate(row)] for i, row in enumerate(gram)]
     shown = instance | {"Gram matrix": gram, "bound on the squared norm": bound}
     return Case(int(is_positive_semidefinite(gap)), "==", 1, shown)
-
-
-def norm_exceeds(matrix: Matrix, bound_squared: Fraction, instance: dict[str, object]) -> Case:
-    """The case ‖M‖₂² > bound_squared, decided likewise (0 on the left where it is so)."""
-    shown = instance | {"matrix": matrix, "squared norm must exceed": bound_squared}
-    return Case(int(spectral_norm_at_most(matrix, bound_squared)), "==", 0, shown)
 
 
 def least_pivot(matrix: Sequence[Sequence[Fraction | int]]) -> Fraction:
@@ -186,7 +144,9 @@ def least_pivot(matrix: Sequence[Sequence[Fraction | int]]) -> Fraction:
 
 def determinant(matrix: Sequence[Sequence[Fraction]]) -> Fraction:
     """The determinant, by fraction-free elimination in FLINT."""
-    exact = flint.fmpq_mat([[flint.fmpq(m.numerator, m.denominator) for m in r] for r in matrix])
+    exact = flint.fmpq_mat(
+        [[flint.fmpq(x.numerator, x.denominator) for x in row] for row in matrix]
+    )
     value = exact.det()
     return Fraction(int(value.p), int(value.q))
 
@@ -286,15 +246,10 @@ def random_vector(rng: random.Random, width: int) -> Vector:
 def random_direction(rng: random.Random, token: Token) -> Vector:
     """A vector; half the time, where there is one, one that σJ merely multiplies by γ.
 
-    Such a vector is orthogonal to x̂ and, for LayerNorm, to 1: there the bounds are attained if γ is
-    constant.
+    There the bounds are attained if γ is constant.
     """
-    if rng.random() < 0.5:
-        rows = [token.numerator] + ([(Fraction(1),) * token.width] if token.centred else [])
-        kept = orthogonal_to(rows, token.width)
-        if kept is not None:
-            return kept
-    return random_vector(rng, token.width)
+    kept = kept_vector([token], token.width) if rng.random() < 0.5 else None
+    return kept or random_vector(rng, token.width)
 
 
 def fractions(values: Sequence[int]) -> Vector:
@@ -304,7 +259,7 @@ def fractions(values: Sequence[int]) -> Vector:
 
 def image_squared(token: Token, v: Sequence[Fraction]) -> Fraction:
     """‖σJv‖²."""
-    return squared_norm(times(token.sigma_jacobian, v))
+    return m.squared(times(token.sigma_jacobian, v))
 
 
 def small_tokens(profile: Profile, *, centred: bool = True) -> Iterator[Token]:
@@ -335,8 +290,24 @@ def random_stack(rng: random.Random, *, contracting: bool = False) -> tuple[list
     stack = [random_token(rng, width, gamma=gamma) for gamma in gammas]
     if contracting:
         stack = [shrunk(rng, token) for token in stack]
-    kept = orthogonal_to([(Fraction(1),) * width, *(token.numerator for token in stack)], width)
-    return stack, kept or random_vector(rng, width)
+    return stack, kept_vector(stack, width) or random_vector(rng, width)
+
+
+def flat_stack(rng: random.Random, width: int, depth: int, *, centred: bool = True) -> list[Token]:
+    """Modules with constant γ_k ≠ 0 at random tokens, constant ones and ε = 0 among them."""
+    flat = [(random_fraction(rng) or Fraction(1),) * width for _ in range(depth)]
+    return [random_token(rng, width, gamma=gamma, centred=centred) for gamma in flat]
+
+
+def kept_vector(stack: Sequence[Token], width: int) -> Vector | None:
+    """A nonzero vector that every bracket of the stack maps to itself, or None if there is none.
+
+    It is orthogonal to every x̂_k and, for LayerNorm, to 1.
+    """
+    rows = [token.numerator for token in stack]
+    if any(token.centred for token in stack):
+        rows.append((Fraction(1),) * width)
+    return orthogonal_to(rows, width)
 
 
 def shrunk(rng: random.Random, token: Token) -> Token:
@@ -359,7 +330,7 @@ def product_image_squared(stack: Sequence[Token], u: Sequence[Fraction]) -> Frac
     for token in stack:
         image = times(token.sigma_jacobian, image)
         sigmas *= token.sigma_squared
-    return squared_norm(image) / sigmas
+    return m.squared(image) / sigmas
 
 
 def show_stack(stack: Sequence[Token], u: Sequence[Fraction]) -> dict[str, object]:
@@ -381,16 +352,16 @@ def enclosure_cases(token: Token, value: Fraction) -> Iterator[Case]:
     slack = 64 * token.width * UNIT_ROUNDOFF
     shown = token.describe() | {"computed": value}
     square = value**2 * token.sigma_squared
-    yield norm_at_most(token.sigma_jacobian, square * (1 + slack) ** 2, shown)
+    yield m.spectral_at_most(token.sigma_jacobian, square * (1 + slack) ** 2, shown)
     if value > 0:
-        yield norm_exceeds(token.sigma_jacobian, square * (1 - slack) ** 2, shown)
+        yield m.spectral_at_least(token.sigma_jacobian, square * (1 - slack) ** 2, shown)
 
 
 def stack_product(stack: Sequence[Token]) -> tuple[Matrix, Fraction]:
     """∏ σ_kJ_k and ∏ ‖γ_k‖_∞², so that the bound is attained where the norm squared equals it."""
-    matrix, bound = identity(stack[0].width), Fraction(1)
+    matrix, bound = m.identity(stack[0].width), Fraction(1)
     for token in stack:
-        matrix = product(token.sigma_jacobian, matrix)
+        matrix = m.product(token.sigma_jacobian, matrix)
         bound *= token.top_squared
     return matrix, bound
 
@@ -400,7 +371,7 @@ def least_pivot_below_bound(stack: Sequence[Token]) -> Fraction:
     bound ∏‖γ_k‖_∞/σ_k, positive where it stays below.
     """
     matrix, bound = stack_product(stack)
-    gram = product(transpose(matrix), matrix)
+    gram = m.product(m.transposed(matrix), matrix)
     return least_pivot(
         [[(bound if i == j else 0) - g for j, g in enumerate(row)] for i, row in enumerate(gram)]
     )
@@ -411,8 +382,8 @@ def root(square: Fraction) -> Ball:
     return ball(square).sqrt()
 
 
-def lipschitz_case(first: Token, second: Token, factor: Fraction) -> Case:
-    """‖N(x) − N(y)‖² <= factor²·(‖γ‖_∞²/ε)·‖x − y‖² of the normalisation N, the left in balls."""
+def lipschitz_case(first: Token, second: Token, constant_squared: Fraction) -> Case:
+    """‖N(x) − N(y)‖² <= constant²·‖x − y‖² of the normalisation N, the left in balls."""
     with precision(BITS):
         sigma, tau = root(first.sigma_squared), root(second.sigma_squared)
         rise = ball(0)
@@ -420,5 +391,9 @@ def lipschitz_case(first: Token, second: Token, factor: Fraction) -> Case:
             difference = ball(g) * (ball(a) / sigma - ball(b) / tau)
             rise += difference * difference
     run = sum(((a - b) ** 2 for a, b in zip(first.x, second.x, strict=True)), Fraction(0))
-    bound = factor**2 * first.top_squared / first.eps * run
-    return Case(rise, "<=", bound, {"x": first.x, "y": second.x, "γ": first.gamma, "ε": first.eps})
+    return Case(
+        rise,
+        "<=",
+        constant_squared * run,
+        {"x": first.x, "y": second.x, "γ": first.gamma, "ε": first.eps},
+    )

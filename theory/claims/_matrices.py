@@ -1,6 +1,7 @@
 """Exact matrices, tokens whose σ is rational, and comparisons of square roots without roots.
 
-The claims of Section 2 draw their instances from here. Everything is in integers and Fractions.
+The claims of Section 2 draw their instances from here, and others use its comparisons of spectral
+norms. Everything is in integers and Fractions.
 Tokens of width 1 make the induced block-∞/RMS norm of a matrix its largest absolute row sum.
 """
 
@@ -12,25 +13,27 @@ import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 from theory.claims import _instances as exact
 from verify.evidence import Case
+from verify.exact import ldl_pivots, spectral_norm_at_most
 
 Exact: TypeAlias = int | Fraction
 Vector: TypeAlias = Sequence[Exact]
 Matrix: TypeAlias = Sequence[Sequence[Exact]]
+Entry = TypeVar("Entry")
 
 
 # ------------------------------------------------------------------------------- arithmetic
 
 
-def dot(x: Vector, y: Vector) -> Exact:
-    """Σ x_i y_i."""
-    return sum(a * b for a, b in zip(x, y, strict=True))
+def dot(x: Vector, y: Vector) -> Fraction:
+    """Σ x_i y_i, a Fraction always, so that a quotient of two is no float."""
+    return Fraction(sum(a * b for a, b in zip(x, y, strict=True)))
 
 
-def squared(x: Vector) -> Exact:
+def squared(x: Vector) -> Fraction:
     """‖x‖₂²."""
     return dot(x, x)
 
@@ -50,15 +53,15 @@ def sup_norm(x: Vector) -> Exact:
     return max(sizes(x))
 
 
-def product(left: Matrix, right: Matrix) -> list[list[Exact]]:
+def product(left: Matrix, right: Matrix) -> list[list[Fraction]]:
     """The matrix product."""
     columns = list(zip(*right, strict=True))
     return [[dot(row, column) for column in columns] for row in left]
 
 
-def identity(size: int) -> list[list[Exact]]:
+def identity(size: int) -> list[list[Fraction]]:
     """The identity matrix."""
-    return [[int(i == j) for j in range(size)] for i in range(size)]
+    return [[Fraction(int(i == j)) for j in range(size)] for i in range(size)]
 
 
 def plus(left: Matrix, right: Matrix, scale: Exact = 1) -> list[list[Exact]]:
@@ -89,7 +92,7 @@ def heaviest_signs(matrix: Matrix) -> list[int]:
     return [1 if entry >= 0 else -1 for entry in row]
 
 
-def apply(matrix: Matrix, x: Vector) -> list[Exact]:
+def apply(matrix: Matrix, x: Vector) -> list[Fraction]:
     """Matrix times vector."""
     return [dot(row, x) for row in matrix]
 
@@ -97,6 +100,29 @@ def apply(matrix: Matrix, x: Vector) -> list[Exact]:
 def is_one_hot(row: Vector) -> bool:
     """Whether exactly one entry is 1 and the others are 0."""
     return sorted(row) == [0] * (len(row) - 1) + [1]
+
+
+def transposed(matrix: Sequence[Sequence[Entry]]) -> list[tuple[Entry, ...]]:
+    """Mᵀ."""
+    return list(zip(*matrix, strict=True))
+
+
+# ---------------------------------------------------------------------------- spectral norm
+
+
+def spectral_at_most(matrix: Matrix, bound_squared: Exact, instance: object) -> Case:
+    """The case ‖M‖₂² <= bound_squared, decided by an exact LDLᵀ (1 on the left where it is so)."""
+    rational = [[Fraction(entry) for entry in row] for row in matrix]
+    return Case(int(spectral_norm_at_most(rational, Fraction(bound_squared))), "==", 1, instance)
+
+
+def spectral_at_least(matrix: Matrix, bound_squared: Exact, instance: object) -> Case:
+    """The case ‖M‖₂² >= bound_squared: bound_squared·I − MᵀM is not positive definite."""
+    gram = product(transposed(matrix), matrix)
+    gap = plus([[bound_squared * entry for entry in row] for row in identity(len(gram))], gram, -1)
+    pivots = ldl_pivots([[Fraction(entry) for entry in row] for row in gap])
+    is_definite = pivots is not None and min(pivots) > 0
+    return Case(int(not is_definite), "==", 1, instance)
 
 
 # -------------------------------------------------------------------------------- instances

@@ -44,11 +44,14 @@ def crossing(weights: Sequence[int]) -> int:
     return next(k for k, mass in enumerate(prefix, start=1) if 2 * mass >= total)
 
 
-def greedy_imbalance(weights: Sequence[int]) -> int:
-    """min over k >= 1 of |2 c_k − W| for the prefix sums c_k of the descending row (D.2)."""
-    total = sum(weights)
+def greedy_imbalance(weights: Sequence[int], total: int | None = None) -> int:
+    """min over k >= 1 of |2 c_k − W| for the prefix sums c_k of the descending row (D.2).
+
+    W is the sum of the weights. With another ``total`` in its place the outcome certifies nothing.
+    """
+    whole = sum(weights) if total is None else total
     return min(
-        abs(2 * mass - total) for mass in itertools.accumulate(sorted(weights, reverse=True))
+        abs(2 * mass - whole) for mass in itertools.accumulate(sorted(weights, reverse=True))
     )
 
 
@@ -62,9 +65,13 @@ def theta(weights: Sequence[int]) -> Fraction:
     return theta_of(imbalance(weights), sum(weights))
 
 
-def certificate(weights: Sequence[int]) -> Fraction:
-    """The greedy prefix certificate of the row proportional to the weights, exactly."""
-    return theta_of(greedy_imbalance(weights), sum(weights))
+def certificate(weights: Sequence[int], total: int | None = None) -> Fraction:
+    """The greedy prefix certificate of the row proportional to the weights, exactly.
+
+    ``total`` as in ``greedy_imbalance``.
+    """
+    whole = sum(weights) if total is None else total
+    return theta_of(greedy_imbalance(weights, whole), whole)
 
 
 def float_weights(row: Sequence[float]) -> list[int]:

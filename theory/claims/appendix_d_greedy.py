@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from theory.claims import _partitions as bisect
 from theory.claims._figures import half_unit, printed
 from theory.theta import greedy_certificate, theta, theta_rows
+from verify.certificates import least_discrepancy
 from verify.claims import Claim, Finding, FindingKind, Planted, Profile, check
 from verify.evidence import Case, Evidence, Kind, Tolerance, judge
 from verify.exact import as_fraction
@@ -27,8 +28,7 @@ EXAMPLE = Claim(
 )
 _RATE_FINDING = (
     "“Matches the exact value” has no stated tolerance. Here a match is exact equality of "
-    "certificate and θ for the float row; a match within 1e-6 would be more frequent, at L = 16 "
-    "some 3% of rows."
+    "certificate and θ for the float row; with a tolerance more rows would match."
 )
 MATCH_8 = Claim(
     id="greedy_match_8",
@@ -56,8 +56,8 @@ GAP = Claim(
     finding=Finding(
         kind=FindingKind.SHARPENED,
         text="The gap is at most 1/9 for every row of every length, with equality at "
-        "(1/3, 1/3, 1/6, 1/6). In 500 random rows 0.11 is reached now and then at L = 8 and hardly "
-        "ever at L = 16.",
+        "(1/3, 1/3, 1/6, 1/6). The worst of 500 random rows at L = 8 prints as 0.11 in at least 2% "
+        "of batches, but not in most.",
     ),
 )
 LARGE = Claim(
@@ -71,8 +71,8 @@ LARGE = Claim(
     finding=Finding(
         kind=FindingKind.CAVEAT,
         text="The text does not say which random distributions are meant at L >= 32; N(0, I) "
-        "logits are taken here, as at L = 8 and 16. θ itself is computable at these lengths, and "
-        "rounds to 1 in every row that was decided within a twentieth of a second.",
+        "logits are taken here, as at L = 8 and 16. θ itself is computable at these lengths: it "
+        "exceeds 1 − 10⁻⁸ in every row, and from L = 64 on it rounds to 1.",
     ),
 )
 
@@ -159,11 +159,7 @@ def greedy_gaps(rows: NDArray[np.float64]) -> tuple[NDArray[np.bool_], NDArray[n
 
 def _match_exactly(row: NDArray[np.float64]) -> bool:
     weights = bisect.float_weights(row.tolist())
-    total = sum(weights)
-    sums = {0}
-    for weight in weights:
-        sums |= {mass + weight for mass in sums}
-    return bisect.greedy_imbalance(weights) == min(abs(2 * mass - total) for mass in sums)
+    return bisect.greedy_imbalance(weights) == least_discrepancy(weights)
 
 
 def _rate_cases(
@@ -185,7 +181,7 @@ def _rate_cases(
     yield Case(as_fraction(binom.cdf(reported, 500, low)), ">=", Fraction(1, 100), shown)
 
 
-@check(MATCH_8, kind=Kind.SAMPLE, planted=Planted("23.0% are reported", percent="23.0"))
+@check(MATCH_8, kind=Kind.SAMPLE, planted=Planted("20.6% are reported", percent="20.6"))
 def rate_at_8(profile: Profile, *, percent: str = "17.8") -> Evidence:
     """Exact matches among many rows, and how likely the reported share is at their rate."""
     count = profile.pick(100_000, 400_000)
@@ -244,7 +240,8 @@ def worst_of_500(profile: Profile, *, figure: str = "0.11") -> Evidence:
     return judge(
         (
             Case(least, ">=", Fraction(1, 50), "share of batches whose worst gap prints as 0.11"),
-            Case(as_fraction(gaps.max()), "<=", Fraction(1, 9) + Fraction(1, 10**14), "any gap"),
+            Case(2 * near, "<", batches, "batches whose worst gap prints as 0.11"),
+            Case(as_fraction(gaps.max()), "<=", Fraction(1, 9) + as_fraction(_SURE), "any gap"),
         ),
         scope=f"{batches} seeded batches of 500 rows, L = 8",
         reason=f"{near} of {batches} batches have a worst gap that prints as {figure}",
@@ -263,30 +260,26 @@ def _rounded_up(value: Fraction) -> Fraction:
     return Fraction(math.ceil(value * 2**80), 2**80)
 
 
-def _large_cases(count: int, spread: float, scale: Fraction, least_theta: int) -> Iterator[Case]:
+def _large_cases(count: int, spread: float, scale: Fraction) -> Iterator[Case]:
     for length in LENGTHS:
         rows = gaussian_rows(length, count, seed=length, spread=spread)
-        values = theta_rows(rows, budget=0.05, on_open="nan")
-        for i, (row, value) in enumerate(zip(rows, values, strict=True)):
+        # Without a budget, so that the outcome does not depend on how busy the machine is.
+        for i, (row, value) in enumerate(zip(rows, theta_rows(rows), strict=True)):
             shown = {"L": length, "row": i, "seed": length, "spread": spread}
             weights = bisect.float_weights(row.tolist())
             certified = _rounded_up(scale * bisect.certificate(weights))
             k = bisect.crossing(weights)
             lowest = 1 - Fraction(1, (2 * k - 1) ** 2)
             yield Case(certified - Fraction(1, 2**80), ">=", lowest, shown)
-            if np.isnan(value):
-                yield Case(certified, "<=", 1, shown)
-            else:
-                yield Case(certified, "<=", as_fraction(value) + _ROUNDING, shown)
-                yield Case(as_fraction(value), "<=", 1, shown)
-                yield Case(as_fraction(value), ">=", least_theta, shown)
+            yield Case(certified, "<=", as_fraction(value) + _ROUNDING, shown)
+            yield Case(as_fraction(value), "<=", 1, shown)
 
 
 @check(LARGE, kind=Kind.CERTIFICATE, planted=Planted("certificates 3% larger", factor="1.03"))
 def five_hundred_rows_each(profile: Profile, *, factor: str = "1") -> Evidence:
-    """Exact certificates against `theory.theta.theta_rows`; open ones are held to 1."""
+    """Exact certificates against `theory.theta.theta_rows`."""
     return judge(
-        _large_cases(500, 1.0, Fraction(factor), least_theta=1),
+        _large_cases(500, 1.0, Fraction(factor)),
         scope="500 seeded rows of N(0, I) logits at each length",
     )
 
@@ -294,7 +287,22 @@ def five_hundred_rows_each(profile: Profile, *, factor: str = "1") -> Evidence:
 @check(LARGE, kind=Kind.CERTIFICATE, planted=Planted("certificates 3% larger", factor="1.03"))
 def concentrated_rows(profile: Profile, *, factor: str = "1") -> Evidence:
     """The same with logits of standard deviation 6, where θ is often far below 1."""
+    count = profile.pick(40, 500)
     return judge(
-        _large_cases(profile.pick(40, 500), 6.0, Fraction(factor), least_theta=0),
-        scope="seeded rows of N(0, 36 I) logits at each length",
+        _large_cases(count, 6.0, Fraction(factor)),
+        scope=f"{count} seeded rows of N(0, 36 I) logits at each length",
     )
+
+
+@check(LARGE, kind=Kind.CERTIFICATE, planted=Planted("θ rounds to 1 from L = 32 on", first=32))
+def theta_is_all_but_one(profile: Profile, *, first: int = 64) -> Evidence:
+    """The finding's figures: θ >= 1 − 10⁻⁸ at every length, and 1 in float64 from L = 64 on."""
+
+    def cases() -> Iterator[Case]:
+        for length in LENGTHS:
+            rows = gaussian_rows(length, 500, seed=length)
+            least = as_fraction(theta_rows(rows).min())
+            floor = Fraction(1) if length >= first else 1 - Fraction(1, 10**8)
+            yield Case(least, ">=", floor, {"L": length, "least θ": float(least)})
+
+    return judge(cases(), scope="500 seeded rows of N(0, I) logits at each length")

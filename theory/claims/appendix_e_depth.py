@@ -13,7 +13,7 @@ from fractions import Fraction
 import sympy
 
 from theory.claims import _layernorms as tokens
-from theory.claims._instances import Matrix
+from theory.claims._matrices import dot, product, spectral_at_least, spectral_at_most, squared
 from theory.derivations import layernorm as symbolic
 from verify.claims import Claim, Planted, Profile, check
 from verify.evidence import Case, Derivation, Evidence, Identity, Kind, Rule, RuleStep, judge
@@ -23,12 +23,12 @@ XIONG = Claim(
     id="xiong_2020",
     paper_ref="Appendix E, on Xiong et al. (2020)",
     section="E",
-    statement="In a model of the initial state (every branch output is centred, orthogonal to the "
-    "stream that it joins and of mean square b²; x_0 is centred of mean square 1; γ = 1, β = 0, "
-    "ε = 0) a pre-LN stream has mean square 1 + Nb² after N sublayers, so that the Jacobian norm "
-    "1/σ of a last LayerNorm is (1 + Nb²)^(−1/2); a post-LN stream has mean square 1 throughout, "
-    "and the Jacobian norms of its N LayerNorms multiply to (1 + b²)^(−N/2). Not checked: the "
-    "cited paper's gradient bounds for random weights, and training.",
+    statement="In a model of the initial state (d >= 3; every branch output is centred, orthogonal "
+    "to the stream that it joins and of mean square b²; x_0 is centred of mean square 1; γ = 1, "
+    "β = 0, ε = 0) a pre-LN stream has mean square 1 + Nb² after N sublayers, so that the spectral "
+    "norm 1/σ of a last LayerNorm's Jacobian is (1 + Nb²)^(−1/2); a post-LN stream has mean square "
+    "1 throughout, and the norms of the Jacobians of its N LayerNorms multiply to (1 + b²)^(−N/2). "
+    "Not checked: the cited paper's gradient bounds for random weights, and training.",
 )
 LIU = Claim(
     id="liu_2020",
@@ -68,7 +68,7 @@ def _stream_squares(directions: list[tuple[int, ...]], b: Fraction) -> Iterator[
     stream = [Fraction(entry) for entry in directions[0]]
     for direction in directions[1:]:
         stream = [x + b * g for x, g in zip(stream, direction, strict=True)]
-        yield tokens.squared_norm(tokens.centre(stream)) / len(stream)
+        yield squared(tokens.centre(stream)) / len(stream)
 
 
 # Branch sizes b with a rational √(1 + b²), so that a post-LN stream stays rational.
@@ -90,6 +90,20 @@ def derived_one_sublayer_at_a_time(profile: Profile, *, power: int = 2) -> Deriv
         return summed((x_j + g_j) ** 2) / d
 
     gained = b**power
+    once = symbolic.direction()
+    twice = once.image.subs(
+        {
+            once.v: once.image,
+            once.mean: once.summed(once.image) / d,
+            once.pairing: once.summed(once.image * once.h),
+        },
+        simultaneous=True,
+    )
+
+    def projector(rng: random.Random) -> Case:
+        x = [Fraction(rng.randint(-9, 9)) for _ in range(rng.randint(2, 5))]
+        token = tokens.Token((*x, max(x) + 1), (Fraction(1),) * (len(x) + 1), Fraction(0))
+        return spectral_at_least(token.sigma_jacobian, 1, token.describe())
 
     def pre_ln(rng: random.Random) -> Case:
         directions = _hadamard(3)[1 : rng.randint(3, 8)]
@@ -97,6 +111,14 @@ def derived_one_sublayer_at_a_time(profile: Profile, *, power: int = 2) -> Deriv
         *_, last = _stream_squares(directions, size)
         expected = 1 + (len(directions) - 1) * size**power
         return Case(last, "==", expected, {"b": size, "N": len(directions) - 1})
+
+    def post_ln(rng: random.Random) -> Case:
+        size = rng.choice(list(_BRANCHES))
+        count = rng.randint(1, 6)
+        inverse = Fraction(1)
+        for token in _post_ln_tokens(_hadamard(3)[1:], size, count):
+            inverse *= token.sigma_squared
+        return Case(inverse, "==", (1 + size**power) ** count, {"b": size, "N": count})
 
     return Derivation(
         scope="all d, all b, all N for which such branches exist (N <= d − 2 suffices)",
@@ -114,6 +136,14 @@ def derived_one_sublayer_at_a_time(profile: Profile, *, power: int = 2) -> Deriv
                 (1 + gained) ** (-(n + 1) / 2),
             ),
             RuleStep("pre-LN", Rule.INDUCTION, "mean square 1 + Nb²", pre_ln),
+            Identity("σJ_LN applied twice, ε = 0", twice.subs(once.rho, 0), once.image),
+            RuleStep(
+                "norms of LayerNorms",
+                Rule.SPECTRAL_THEOREM,
+                "σJ_LN is a symmetric projector of rank d − 2 > 0, so ‖J_LN‖₂ = 1/σ",
+                projector,
+            ),
+            RuleStep("post-LN", Rule.INDUCTION, "the norms multiply to (1 + b²)^(−N/2)", post_ln),
         ),
     )
 
@@ -126,27 +156,35 @@ def streams_of_hadamard_branches(profile: Profile, *, power: int = 2) -> Evidenc
     width = 2**order
 
     def cases() -> Iterator[Case]:
-        for b, sigma in _BRANCHES.items():
+        for b in _BRANCHES:
             for count, square in enumerate(_stream_squares(directions, b), start=1):
                 instance = {"b": b, "N": count, "d": width}
                 yield Case(square, "==", 1 + count * b**power, instance)
             # A post-LN stream beside it, with σ = √(1 + b²) at every sublayer.
-            stream = [Fraction(entry) for entry in directions[0]]
-            factors = Fraction(1)
-            for count in range(1, width - 1):
-                branch = _orthogonal_branch(stream, directions, b)
-                inside = tuple(x + g for x, g in zip(stream, branch, strict=True))
-                token = tokens.Token(inside, (Fraction(1),) * width, Fraction(0))
+            norms_squared = Fraction(1)
+            for count, token in enumerate(_post_ln_tokens(directions, b, width - 2), start=1):
                 instance = {"b": b, "N": count, "d": width}
                 yield Case(token.sigma_squared, "==", 1 + b**power, instance)
                 # σ²‖J_LN‖² = 1: the factor 1/σ is the Jacobian's norm, neither more nor less.
-                yield tokens.norm_at_most(token.sigma_jacobian, Fraction(1), instance)
-                yield tokens.norm_exceeds(token.sigma_jacobian, Fraction(99, 100), instance)
-                factors /= sigma
-                yield Case(factors**2, "==", 1 / (1 + b**power) ** count, instance)
-                stream = [entry / sigma for entry in token.numerator]
+                yield spectral_at_most(token.sigma_jacobian, 1, instance)
+                yield spectral_at_least(token.sigma_jacobian, 1, instance)
+                norms_squared /= token.sigma_squared
+                yield Case(norms_squared, "==", 1 / (1 + b**power) ** count, instance)
 
     return judge(cases(), scope=f"d = {width}, b = 3/4 and 4/3, N up to d − 2")
+
+
+def _post_ln_tokens(
+    directions: list[tuple[int, ...]], b: Fraction, count: int
+) -> Iterator[tokens.Token]:
+    """What the LayerNorms of `count` post-LN sublayers receive: a stream plus a branch."""
+    stream = [Fraction(entry) for entry in directions[0]]
+    for _ in range(count):
+        branch = _orthogonal_branch(stream, directions, b)
+        inside = tuple(x + g for x, g in zip(stream, branch, strict=True))
+        token = tokens.Token(inside, (Fraction(1),) * len(inside), Fraction(0))
+        yield token
+        stream = [entry / _BRANCHES[b] for entry in token.numerator]
 
 
 def _orthogonal_branch(
@@ -167,21 +205,11 @@ def _orthogonal_branch(
 def derived_from_shift_invariance(profile: Profile, *, centred: bool = True) -> Derivation:
     """LN(x + t1) = LN(x), so J_LN 1 = 0, and 1ᵀ reads off coordinate sums of gradients."""
     split = symbolic.split_layer_norm() if centred else symbolic.split_rms_norm()
-    x_i, x_k, t = split.x_i, split.x_k, sympy.Symbol("t", real=True)
-    shifted = {
-        x_i: x_i + t,
-        x_k: x_k + t,
-        symbolic.rest_sum: symbolic.rest_sum + (symbolic.d - 2) * t,
-        symbolic.rest_squares: symbolic.rest_squares
-        + 2 * t * symbolic.rest_sum
-        + (symbolic.d - 2) * t**2,
-    }
-    output_before = split.output
-    output_after = split.output.subs(shifted, simultaneous=True)
+    t = sympy.Symbol("t", real=True)
 
     def pre_ln(rng: random.Random) -> Case:
         token, jacobian, branch, gradient = _random_sublayer(rng, centred=centred)
-        inner = tokens.product(branch, jacobian)
+        inner = product(branch, jacobian)
         passed = [g + _column_dot(inner, j, gradient) for j, g in enumerate(gradient)]
         return Case(sum(passed), "==", sum(gradient), token.describe())
 
@@ -193,7 +221,7 @@ def derived_from_shift_invariance(profile: Profile, *, centred: bool = True) -> 
     return Derivation(
         scope="all d, all tokens with σ > 0, all γ, all differentiable branches",
         steps=(
-            Identity("LN(x + t1) = LN(x)", output_after, output_before),
+            Identity("LN(x + t1) = LN(x)", symbolic.shifted(split, t, t), split.output),
             RuleStep("LayerNorm", Rule.CHAIN_RULE, "J_LN 1 = 0, so 1ᵀJ_LNᵀg = 0", post_ln),
             RuleStep(
                 "pre-LN", Rule.CHAIN_RULE, "1ᵀ(I + J_G J_LN)ᵀg = 1ᵀg + (J_G J_LN 1)ᵀg = 1ᵀg", pre_ln
@@ -204,16 +232,16 @@ def derived_from_shift_invariance(profile: Profile, *, centred: bool = True) -> 
 
 def _random_sublayer(
     rng: random.Random, *, centred: bool
-) -> tuple[tokens.Token, Matrix, Matrix, tokens.Vector]:
+) -> tuple[tokens.Token, tokens.Matrix, tokens.Matrix, tokens.Vector]:
     """A token, σ times its normalisation's Jacobian, a branch's Jacobian, a gradient from above."""
     token = tokens.random_token(rng, centred=centred)
     branch = tuple(tokens.random_vector(rng, token.width) for _ in range(token.width))
     return token, token.sigma_jacobian, branch, tokens.random_vector(rng, token.width)
 
 
-def _column_dot(matrix: Matrix, column: int, gradient: tokens.Vector) -> Fraction:
+def _column_dot(matrix: tokens.Matrix, column: int, gradient: tokens.Vector) -> Fraction:
     """Entry `column` of Mᵀg."""
-    return tokens.dot([row[column] for row in matrix], gradient)
+    return dot([row[column] for row in matrix], gradient)
 
 
 @check(LIU, kind=Kind.ENUMERATION, planted=Planted("LayerNorm without centring", centred=False))

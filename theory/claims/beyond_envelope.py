@@ -25,10 +25,12 @@ after the first are at most p_2, so p_2 >= (1 − m)/4 and δ <= (1 − 3m)/2, w
 because m >= 2/7 > 3/11.
 
 *Upper bounds on [1/7, 2/7].* By the merging lemma, finitely many linear programs decide: for each
-subset, δ <= 2p(S) − 1 or δ <= 1 − 2p(S). A search tree of at most nine leaves for each piece, with
+subset, δ <= 2p(S) − 1 or δ <= 1 − 2p(S). A search tree of some ten leaves for each piece, with
 rational multipliers at each leaf, proves the bounds (``_envelope_search``).
 
-*Attained.* In the order of the table, by (m, 1 − m), (m, m, 1 − 2m) [or (m, ½(1 − m), ½(1 − m))],
+*Attained.* For a family of rows that is linear in m, each 2p(S) − 1 is linear in m, as Δ is on its
+piece: if it is at least Δ at both ends of the piece, or at most −Δ at both, it is so between. In
+the order of the table, by (m, 1 − m), (m, m, 1 − 2m) [or (m, ½(1 − m), ½(1 − m))],
 (m, m, m, 1 − 3m), m and five atoms (1 − m)/5, m and four atoms (1 − m)/4, five atoms m and 1 − 5m,
 and m and six atoms (1 − m)/6.
 
@@ -71,8 +73,9 @@ ENVELOPE = Claim(
     uses=("beyond_envelope_step_merge", "corollary_3_4_part_3"),
     finding=Finding(
         kind=FindingKind.SHARPENED,
-        text="Corollary 3.4(5) bounds θ from below by 1 − p_max². The largest bound by a function "
-        "of p_max alone is this one; at p_max = 1/2 it is 1 instead of 3/4, at 1/3 both are 8/9.",
+        text="Corollary 3.4(5) bounds θ from below by 1 − p_max². For p_max >= 2/7 the largest "
+        "bound by a function of p_max alone is this one; at p_max = 1/2 it is 1 instead of 3/4, at "
+        "1/3 both are 8/9.",
     ),
 )
 LOW = Claim(
@@ -265,6 +268,12 @@ def derived_from_two_seventh(profile: Profile, *, factor: str = "1") -> Derivati
         p = _random_row_with_top(rng, m_value) if rng.random() < 0.7 else piece.row(m_value)
         return Case(_distance(p), "<=", scale * piece.distance(m_value), {"p": p})
 
+    def second_atom(rng: random.Random) -> Case:
+        weights = sorted((rng.randint(1, 24) for _ in range(rng.randint(2, 5))), reverse=True)
+        if rng.random() < 0.3:
+            weights = [rng.randint(6, 24), *[6] * 4]
+        return Case(4 * weights[1], ">=", sum(weights[1:]), {"weights": weights})
+
     def attained(rng: random.Random) -> Case:
         piece = rng.choice(HIGH_PIECES)
         m_value = _in_piece(rng, piece)
@@ -276,6 +285,12 @@ def derived_from_two_seventh(profile: Profile, *, factor: str = "1") -> Derivati
         steps=(
             Identity("θ from |2m − 1|", 1 - (2 * m - 1) ** 2, 4 * m * (1 - m)),
             Identity("p_1 + p_2 >= ½", 2 * (m + m) - 1, 4 * m - 1),
+            RuleStep(
+                "second atom",
+                Rule.CONVEX_COMBINATION,
+                "p_2 >= (1 − m)/4 with at most 5 atoms (merging, as (L + 1)·2/7 < 2)",
+                second_atom,
+            ),
             Identity(
                 "p_1 + p_2 < ½ with p_2 = (1 − m)/4",
                 (1 - 2 * m - 2 * p_2).subs(p_2, (1 - m) / 4),
@@ -359,19 +374,31 @@ def linear_programs_below(profile: Profile, *, factor: str = "1") -> Evidence:
     )
 
 
+def _attained_cases(piece: Piece, factor: Fraction) -> Iterator[Case]:
+    """The piece's rows have p_max = m and δ = Δ, by the docstring's argument from both ends."""
+    ends = (piece.low, piece.high)
+    bounds = [factor * piece.distance(m) for m in ends]
+    reached = False
+    for chosen in itertools.product((0, 1), repeat=piece.copies + piece.others):
+        sides = [2 * sum(itertools.compress(piece.row(m), chosen)) - 1 for m in ends]
+        sign = 1 if sum(sides) >= 0 else -1
+        for m, side, bound in zip(ends, sides, bounds, strict=True):
+            yield Case(sign * side, ">=", bound, {"p": piece.row(m), "S": chosen})
+        reached = reached or [sign * side for side in sides] == bounds
+    yield Case(int(reached), "==", 1, "a subset at distance Δ at both ends")
+    for m in ends:
+        yield Case(max(piece.row(m)), "==", m, {"p": piece.row(m)})
+
+
 @check(LOW, kind=Kind.CERTIFICATE, planted=Planted("Δ is 1% larger", factor="1.01"))
 def attained_on_each_piece(profile: Profile, *, factor: str = "1") -> Evidence:
-    """Rows that attain the bound on a grid of each piece, and the turning points of the minimum."""
+    """Rows that attain the bound on all of each piece, and the turning points of the minimum."""
     scale = Fraction(factor)
-    grid = profile.pick(30, 300)
+    pieces = profile.pick(LOW_PIECES, LOW_PIECES + FURTHER_PIECES)
 
     def cases() -> Iterator[Case]:
-        for piece in LOW_PIECES + FURTHER_PIECES:
-            for step in range(grid + 1):
-                m = piece.low + (piece.high - piece.low) * Fraction(step, grid)
-                p = piece.row(m)
-                yield Case(max(p), "==", m, {"p": p})
-                yield Case(_distance(p), "==", scale * piece.distance(m), {"p": p})
+        for piece in pieces:
+            yield from _attained_cases(piece, scale)
         for turn, least in (("7/27", "80/81"), ("1/5", "24/25"), ("2/11", "120/121")):
             m = Fraction(turn)
             for piece in LOW_PIECES:
@@ -381,7 +408,7 @@ def attained_on_each_piece(profile: Profile, *, factor: str = "1") -> Evidence:
         for rising, falling in itertools.pairwise(LOW_PIECES):
             yield Case(rising.slope * falling.slope, "<", 0, {"m": rising.low})
 
-    return judge(cases(), scope=f"{grid + 1} values of p_max on each piece, exact rationals")
+    return judge(cases(), scope=f"all p_max in [{pieces[-1].low}, 2/7]")
 
 
 @check(LOW, kind=Kind.ENUMERATION, planted=Planted("δ is bounded by 0.99 Δ(m)", factor="0.99"))

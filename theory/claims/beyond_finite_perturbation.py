@@ -231,7 +231,7 @@ def derived_by_completing_the_square(profile: Profile, *, factor: str = "1") -> 
     q, s, y = sympy.symbols("q s y", positive=True)
     scale = Fraction(factor)
     top = sympy.Rational(factor) * (s - 1) / (s + 1)
-    value = q * (1 - q) * (s**2 - 1) / (1 + q * (s**2 - 1))
+    value = tilt.extreme_gain(q, s)
 
     def at_most(rng: random.Random) -> Case:
         p = exact.random_distribution(rng, rng.randint(1, 6))

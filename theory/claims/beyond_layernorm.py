@@ -42,8 +42,9 @@ from fractions import Fraction
 import sympy
 
 from theory.claims import _layernorms as norms
-from theory.claims._instances import Matrix, times
-from theory.claims._layernorms import Token, Vector
+from theory.claims import _matrices as m
+from theory.claims._instances import times
+from theory.claims._layernorms import Matrix, Token, Vector
 from theory.derivations import layernorm as symbolic
 from verify.claims import Claim, Planted, Profile, check
 from verify.evidence import Case, Derivation, Evidence, Identity, Kind, Rule, RuleStep, judge
@@ -92,17 +93,17 @@ def ordered_squares(gamma: Sequence[Fraction]) -> list[Fraction]:
 def closed_form(token: Token, power: int = 2) -> Matrix:
     """D² − γγᵀ/d − (1−ρ^power)(γ⊙ŝ)(γ⊙ŝ)ᵀ."""
     width, gamma, c = token.width, token.gamma, token.numerator
-    length = norms.squared_norm(c) or Fraction(1)
+    length = m.squared(c) or Fraction(1)
     weight = 1 - token.rho**power
-    return tuple(
-        tuple(
+    return [
+        [
             gamma[i]
             * gamma[j]
             * ((1 if i == j else 0) - Fraction(1, width) - weight * c[i] * c[j] / length)
             for j in range(width)
-        )
+        ]
         for i in range(width)
-    )
+    ]
 
 
 @check(NORM, kind=Kind.DERIVATION, planted=Planted("1 − ρ stands for 1 − ρ²", power=1))
@@ -125,7 +126,7 @@ def derived_for_all_widths(profile: Profile, *, power: int = 2) -> Derivation:
 
     def entries(rng: random.Random) -> Case:
         token = norms.random_token(rng)
-        gram = norms.product(token.sigma_jacobian, norms.transpose(token.sigma_jacobian))
+        gram = m.product(token.sigma_jacobian, m.transposed(token.sigma_jacobian))
         same_matrix = gram == closed_form(token, power)
         return Case(int(same_matrix), "==", 1, token.describe())
 
@@ -140,14 +141,13 @@ def derived_for_all_widths(profile: Profile, *, power: int = 2) -> Derivation:
     def at_most_first(rng: random.Random) -> Case:
         token = norms.random_token(rng)
         square = ordered_squares(token.gamma)[0]
-        return norms.norm_at_most(token.sigma_jacobian, square, token.describe())
+        return m.spectral_at_most(token.sigma_jacobian, square, token.describe())
 
     def at_least_third(rng: random.Random) -> Case:
         token = norms.random_token(rng)
         constant = len(set(token.x)) == 1
         square = ordered_squares(token.gamma)[1 if constant else 2]
-        below = square * (1 - Fraction(1, 10**9)) - Fraction(int(square == 0))
-        return norms.norm_exceeds(token.sigma_jacobian, below, token.describe())
+        return m.spectral_at_least(token.sigma_jacobian, square, token.describe())
 
     return Derivation(
         scope="all d >= 1, all x and γ, all ε >= 0 with σ > 0",
@@ -173,7 +173,8 @@ def derived_for_all_widths(profile: Profile, *, power: int = 2) -> Derivation:
             RuleStep(
                 "below",
                 Rule.DIMENSION,
-                "some w on the top three coordinates is orthogonal to γ, γ⊙ŝ: σ‖J‖ >= g_3",
+                "some w on the top three coordinates is orthogonal to γ and γ⊙ŝ: σ‖J‖ >= g_3 (g_2 "
+                "at a constant token, where γ⊙ŝ = 0)",
                 at_least_third,
             ),
         ),
@@ -208,7 +209,7 @@ def secular_determinant_on_small_tokens(profile: Profile, *, power: int = 2) -> 
 
     def cases() -> Iterator[Case]:
         for token in norms.small_tokens(profile):
-            gram = norms.product(token.sigma_jacobian, norms.transpose(token.sigma_jacobian))
+            gram = m.product(token.sigma_jacobian, m.transposed(token.sigma_jacobian))
             for eigenvalue in (Fraction(2 * k + 1, 2) for k in range(token.width + 1)):
                 determinant = shifted_determinant(gram, eigenvalue)
                 secular = secular_polynomial(token, eigenvalue, power)
@@ -228,7 +229,7 @@ def shifted_determinant(matrix: Matrix, eigenvalue: Fraction) -> Fraction:
 
 def secular_polynomial(token: Token, eigenvalue: Fraction, power: int) -> Fraction:
     """∏(λ − γ_i²) times the 2×2 determinant of the secular equation; λ is no γ_i²."""
-    c, length = token.numerator, norms.squared_norm(token.numerator) or Fraction(1)
+    c, length = token.numerator, m.squared(token.numerator) or Fraction(1)
     weights = [g * g / (eigenvalue - g * g) for g in token.gamma]
     ones = sum(weights, Fraction(0)) / token.width
     along = sum((w * v * v for w, v in zip(weights, c, strict=True)), Fraction(0)) / length
@@ -244,17 +245,14 @@ def every_small_token(profile: Profile, *, power: int = 2) -> Evidence:
 
     def cases() -> Iterator[Case]:
         for token in norms.small_tokens(profile):
-            basis = norms.identity(token.width)
             # Row k holds the derivative along e_k.
-            columns = tuple(tuple(token.sigma_derivative(e)) for e in basis)
-            gram = norms.product(norms.transpose(columns), columns)
+            columns = [token.sigma_derivative(e) for e in m.identity(token.width)]
+            gram = m.product(m.transposed(columns), columns)
             yield Case(int(gram == closed_form(token, power)), "==", 1, token.describe())
             squares = ordered_squares(token.gamma)
             yield norms.gram_at_most(gram, squares[0], token.describe())
             floor = squares[1 if len(set(token.x)) == 1 else 2]
-            if floor > 0:
-                below = floor * (1 - Fraction(1, 10**9))
-                yield norms.norm_exceeds(token.sigma_jacobian, below, token.describe())
+            yield m.spectral_at_least(token.sigma_jacobian, floor, token.describe())
 
     return judge(cases(), scope=norms.small_scope(profile))
 
@@ -299,19 +297,41 @@ def derived_by_comparison(profile: Profile, *, factor: str = "1") -> Derivation:
     # For w = Dv: wᵀ(P − (1−ρ²)ŝŝᵀ)w is the squared norm of Bw.
     loss = c.square - d * c.mean**2 - c.summed(c.image**2)
     gamma_a, gamma_b = sympy.symbols("gamma_a gamma_b", real=True)
+    top, other_square = sympy.symbols("t_1 t_j", nonnegative=True)
+    first, other, pairing = sympy.symbols("w_1 w_j s", real=True)
 
     def dominated(rng: random.Random) -> Case:
         token = norms.random_token(rng, positive_eps=True)
         at_constant = constant_token(token.gamma, token.eps)
         # (1/ε)D P D − (1/σ²)D B² D is positive semidefinite.
         gap = [
-            [
-                scale * a / token.eps - b / token.sigma_squared
-                for a, b in zip(row, other, strict=True)
-            ]
+            [a / token.eps - b / token.sigma_squared for a, b in zip(row, other, strict=True)]
             for row, other in zip(closed_form(at_constant), closed_form(token), strict=True)
         ]
         return Case(int(is_positive_semidefinite(gap)), "==", 1, token.describe())
+
+    def pairs(rng: random.Random) -> Case:
+        # γ = g e_1, for which ‖DP‖² = g²(1 − 1/d) is below ‖γ‖_∞².
+        width = rng.randint(1, 5)
+        g, eps = norms.random_fraction(rng) or Fraction(1), Fraction(1, rng.randint(1, 50))
+        gamma = (g,) + (Fraction(0),) * (width - 1)
+        x, y = (norms.random_vector(rng, width) for _ in range(2))
+        if rng.random() < 0.5:
+            # Nearly constant tokens, apart along Pe_1, come close to the constant.
+            step = [eps * entry / 100 for entry in norms.projector(width)[0]]
+            y = (x[0],) * width
+            x = tuple(a + b for a, b in zip(y, step, strict=True))
+        constant_squared = scale * g**2 * (1 - Fraction(1, width)) / eps
+        tokens = (Token(x, gamma, eps), Token(y, gamma, eps))
+        return norms.lipschitz_case(*tokens, constant_squared)
+
+    def attained(rng: random.Random) -> Case:
+        gamma = norms.random_gamma(rng, rng.randint(1, 5))
+        level = (norms.random_fraction(rng),) * len(gamma)
+        token = Token(level, gamma, Fraction(1, rng.randint(1, 50)))
+        gram = m.product(token.sigma_jacobian, m.transposed(token.sigma_jacobian))
+        same = gram == closed_form(constant_token(gamma)) and token.sigma_squared == token.eps
+        return Case(int(same), "==", 1, token.describe())
 
     def repeated_top(rng: random.Random) -> Case:
         width = rng.randint(2, 5)
@@ -321,8 +341,8 @@ def derived_by_comparison(profile: Profile, *, factor: str = "1") -> Derivation:
         # (γ_b, −γ_a) on the two top coordinates, for γ = 0 any vector.
         w = (gamma[1], -gamma[0], *(Fraction(0),) * (width - 2))
         image = times(closed_form(constant_token(gamma)), w)
-        value = norms.dot(w, image)
-        return Case(value, "==", scale * top * top * norms.squared_norm(w), {"γ": gamma})
+        value = m.dot(w, image)
+        return Case(value, "==", top * top * m.squared(w), {"γ": gamma})
 
     def single_top(rng: random.Random) -> Case:
         width = rng.randint(2, 5)
@@ -339,18 +359,35 @@ def derived_by_comparison(profile: Profile, *, factor: str = "1") -> Derivation:
         steps=(
             Identity("‖Pw‖² − ‖Bw‖² = (1+ρ)⟨x̂, w⟩²/d", loss, (1 + c.rho) * c.pairing**2 / d),
             RuleStep(
+                "every Jacobian", Rule.SUM_OF_SQUARES, "J(x)J(x)ᵀ <= DPD/ε at every x", dominated
+            ),
+            RuleStep(
                 "upper bound",
                 Rule.MEAN_VALUE,
-                "J(x)J(x)ᵀ <= DPD/ε at every x, and R^d is convex",
-                dominated,
+                "‖LN(x) − LN(y)‖ <= (‖DP‖/√ε)‖x − y‖, since R^d is convex",
+                pairs,
+            ),
+            RuleStep(
+                "attained", Rule.ATTAINMENT, "JJᵀ = (D² − γγᵀ/d)/ε = DPD/ε at constant x", attained
             ),
             Identity(
                 "(D² − γγᵀ/d)(γ_b, −γ_a) = γ_a²(γ_b, −γ_a) where γ_a² = γ_b²",
                 gamma_a**2 * gamma_b - gamma_a * (gamma_a * gamma_b - gamma_b * gamma_a) / d,
                 gamma_a**2 * gamma_b,
             ),
+            Identity(
+                "g_1²‖w‖² − wᵀ(D² − γγᵀ/d)w is a sum of (g_1² − g_j²)w_j² and ⟨γ, w⟩²/d",
+                top * (first**2 + other**2)
+                - (top * first**2 + other_square * other**2 - pairing**2 / d),
+                (top - other_square) * other**2 + pairing**2 / d,
+            ),
             RuleStep("repeated top", Rule.ATTAINMENT, "then ‖DP‖ = ‖γ‖_∞", repeated_top),
-            RuleStep("single top", Rule.CASE_SPLIT, "then ‖DP‖ < ‖γ‖_∞", single_top),
+            RuleStep(
+                "single top",
+                Rule.SUM_OF_SQUARES,
+                "then it vanishes only for w = ±e_1 with γ_1 = 0, so ‖DP‖ < ‖γ‖_∞",
+                single_top,
+            ),
         ),
     )
 
@@ -447,21 +484,6 @@ def public_constant_enclosed(profile: Profile, *, factor: float = 1.0) -> Eviden
 # ---------------------------------------------------------------------- equality in A.2(iv)
 
 
-def flat_stack(rng: random.Random, width: int, depth: int) -> list[Token]:
-    """Modules with constant γ_k ≠ 0 at random tokens, constant ones and ε = 0 among them."""
-    return [
-        norms.random_token(rng, width, gamma=(norms.random_fraction(rng) or Fraction(1),) * width)
-        for _ in range(depth)
-    ]
-
-
-def kept_vector(stack: Sequence[Token]) -> Vector | None:
-    """A nonzero vector orthogonal to 1 and every ŷ_k, or None where these span the space."""
-    width = stack[0].width
-    rows = [(Fraction(1),) * width, *(token.numerator for token in stack)]
-    return norms.orthogonal_to(rows, width)
-
-
 @check(EQUALITY, kind=Kind.DERIVATION, planted=Planted("equality at depth d − 1 too", depth=-1))
 def derived_by_dimension_count(profile: Profile, *, depth: int = -2) -> Derivation:
     """A vector orthogonal to 1 and every ŷ_k is only scaled; a module keeps no other's length.
@@ -473,19 +495,20 @@ def derived_by_dimension_count(profile: Profile, *, depth: int = -2) -> Derivati
 
     def attained(rng: random.Random) -> Case:
         width = rng.randint(3, 6)
-        stack = flat_stack(rng, width, rng.randint(max(1, width + depth - 1), width + depth))
-        u = kept_vector(stack)
+        most = width + depth
+        stack = norms.flat_stack(rng, width, rng.randint(max(1, most - 1), most))
+        u = norms.kept_vector(stack, width)
         if u is None:
             return Case(0, "==", 1, norms.show_stack(stack, ()))
         matrix, bound = norms.stack_product(stack)
-        image = norms.squared_norm(times(matrix, u))
-        return Case(image, "==", bound * norms.squared_norm(u), norms.show_stack(stack, u))
+        image = m.squared(times(matrix, u))
+        return Case(image, "==", bound * m.squared(u), norms.show_stack(stack, u))
 
     def strict(rng: random.Random) -> Case:
         width = rng.randint(1, 4)
-        stack = flat_stack(rng, width, rng.randint(1, 5))
+        stack = norms.flat_stack(rng, width, rng.randint(1, 5))
         least = norms.least_pivot_below_bound(stack)
-        if kept_vector(stack) is None:
+        if norms.kept_vector(stack, width) is None:
             return Case(least, ">", 0, norms.show_stack(stack, ()))
         return Case(least, "==", 0, norms.show_stack(stack, ()))
 

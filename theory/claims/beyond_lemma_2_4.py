@@ -56,18 +56,19 @@ def attained_by_every_token(profile: Profile, *, factor: str = "1") -> Derivatio
         return _case(token, gamma, beta, scale_squared)
 
     def attained(rng: random.Random) -> Case:
+        # The bound is then √(1 − ρ)(g + t), as ‖x̂‖² = d(1 − ρ).
         token = m.random_token(rng)
         gain, pull = rng.randint(0, 5), rng.randint(0, 5)
         beta = [pull * entry for entry in token.xhat]
-        return _case(token, [gain] * len(beta), beta, scale_squared)
+        mean_square = Fraction(m.squared(token.layer_norm([gain] * len(beta), beta))) / len(beta)
+        instance = {"x": token.x, "g": gain, "t": pull}
+        return Case(mean_square, "==", (1 - token.rho) * (gain + pull) ** 2, instance)
 
     def below_the_lemma(rng: random.Random) -> Case:
-        # √a + √b <= c + e for nonnegative a <= c², b <= e²; the two parts are compared separately.
         token = m.random_token(rng)
         beta = m.random_matrix(rng, 1, len(token.x))[0]
-        mean_square = Fraction(m.squared(beta)) / len(beta)
-        bound = m.sup_norm(beta) ** 2
-        return Case((1 - token.rho) * mean_square, "<=", bound, {"x": token.x, "β": beta})
+        excess = Fraction(m.squared(beta)) / len(beta) - m.sup_norm(beta) ** 2
+        return Case(max(-token.rho, excess), "<=", 0, {"x": token.x, "β": beta})
 
     return Derivation(
         scope="all d, all x, γ, β, all ε >= 0 with σ > 0",
@@ -80,7 +81,12 @@ def attained_by_every_token(profile: Profile, *, factor: str = "1") -> Derivatio
                 sympy.expand((g * norm + t * norm) ** 2).subs(norm**2, square),
             ),
             RuleStep("every token", Rule.ATTAINMENT, "γ = g1, β = t x̂", attained),
-            RuleStep("not above the lemma", Rule.TERMWISE, "ρ >= 0, rms <= sup", below_the_lemma),
+            RuleStep(
+                "not above the lemma",
+                Rule.TERMWISE,
+                "√(1 − ρ) <= 1 and ‖β‖_rms <= ‖β‖_∞",
+                below_the_lemma,
+            ),
         ),
     )
 

@@ -22,9 +22,9 @@ import sympy
 
 from theory.claims import _instances as exact
 from theory.claims import _matrices as m
+from theory.derivations.mixture import variance_and_gap
 from verify.claims import Claim, Planted, Profile, check
 from verify.evidence import Case, Derivation, Evidence, Identity, Kind, Rule, RuleStep, judge
-from verify.exact import spectral_norm_at_most
 
 COLUMN_SUM = Claim(
     id="beyond_spectral_column_sum",
@@ -58,23 +58,30 @@ def _column_sums(matrix: m.Matrix) -> list[m.Exact]:
     return [sum(column) for column in zip(*matrix, strict=True)]
 
 
-def _is_bound(matrix: m.Matrix, bound_squared: m.Exact) -> Case:
-    """The comparison ‖A‖₂² <= bound_squared, by exact LDLᵀ."""
-    rational = [[Fraction(entry) for entry in row] for row in matrix]
-    holds = spectral_norm_at_most(rational, Fraction(bound_squared))
-    return Case(int(holds), "==", 1, {"A": matrix, "bound²": bound_squared})
+def _bounded_by_columns(matrix: m.Matrix, scale_squared: Fraction) -> Case:
+    """The comparison ‖A‖₂² <= scale² · max c_j."""
+    return m.spectral_at_most(matrix, scale_squared * max(_column_sums(matrix)), {"A": matrix})
+
+
+def _random_sink(rng: random.Random) -> m.Matrix:
+    keys = rng.randint(1, 4)
+    return m.sink(rng.randint(1, 4), keys, rng.randrange(keys))
+
+
+def _circulant(rng: random.Random) -> m.Matrix:
+    """Doubly stochastic."""
+    first = list(exact.random_distribution(rng, rng.randint(1, 4)))
+    return [first[i:] + first[:i] for i in range(len(first))]
 
 
 def _mixing(rng: random.Random) -> m.Matrix:
-    """Row-stochastic; sinks and circulant (so doubly stochastic) matrices are frequent."""
-    rows, keys = rng.randint(1, 4), rng.randint(1, 4)
+    """Row-stochastic; sinks and doubly stochastic matrices are frequent."""
     draw = rng.random()
     if draw < 0.25:
-        return m.sink(rows, keys, rng.randrange(keys))
+        return _random_sink(rng)
     if draw < 0.5:
-        first = list(exact.random_distribution(rng, keys))
-        return [first[i:] + first[:i] for i in range(keys)]
-    return m.random_stochastic(rng, rows, keys)
+        return _circulant(rng)
+    return m.random_stochastic(rng, rng.randint(1, 4), rng.randint(1, 4))
 
 
 # ------------------------------------------------------------------------------ column sums
@@ -84,24 +91,30 @@ def _mixing(rng: random.Random) -> m.Matrix:
 def mean_of_squares(profile: Profile, *, factor: str = "1") -> Derivation:
     """The gap between the mean of squares and the square of the mean is a variance."""
     scale_squared = Fraction(factor) ** 2
-    n = sympy.Symbol("n", integer=True, positive=True)
-    j = sympy.Symbol("j", integer=True)
-    mean = sympy.Symbol("o", real=True)
-    a, x = sympy.IndexedBase("a"), sympy.IndexedBase("x", real=True)
+    variance, gap = variance_and_gap()
 
-    def total(term: sympy.Expr) -> sympy.Sum:
-        return sympy.Sum(term, (j, 1, n))
-
-    def by_columns(rng: random.Random) -> Case:
+    def draw(rng: random.Random) -> tuple[m.Matrix, m.Matrix, list[m.Exact]]:
+        """A, X and the squared norms of X's rows."""
         matrix = _mixing(rng)
         tokens = m.random_matrix(rng, len(matrix[0]), rng.randint(1, 3))
-        squares = [m.squared(row) for row in tokens]
-        image = m.frobenius_squared(m.product(matrix, tokens))
-        return Case(image, "<=", m.dot(_column_sums(matrix), squares), {"A": matrix, "X": tokens})
+        return matrix, tokens, [m.squared(row) for row in tokens]
+
+    def one_row(rng: random.Random) -> Case:
+        matrix, tokens, squares = draw(rng)
+        image = m.squared(m.product(matrix[:1], tokens)[0])
+        return Case(image, "<=", m.dot(matrix[0], squares), {"A": matrix, "X": tokens})
+
+    def by_columns(rng: random.Random) -> Case:
+        matrix, _, squares = draw(rng)
+        by_rows = sum(m.apply(matrix, squares))
+        return Case(by_rows, "==", m.dot(_column_sums(matrix), squares), {"A": matrix})
 
     def spectral(rng: random.Random) -> Case:
-        matrix = _mixing(rng)
-        return _is_bound(matrix, scale_squared * max(_column_sums(matrix)))
+        return _bounded_by_columns(_mixing(rng), scale_squared)
+
+    def attained(rng: random.Random) -> Case:
+        matrix = rng.choice((_random_sink, _circulant))(rng)
+        return m.spectral_at_least(matrix, max(_column_sums(matrix)), {"A": matrix})
 
     def at_most_the_rows(rng: random.Random) -> Case:
         matrix = _mixing(rng)
@@ -110,15 +123,12 @@ def mean_of_squares(profile: Profile, *, factor: str = "1") -> Derivation:
     return Derivation(
         scope="all shapes, all row-stochastic A",
         steps=(
-            # Two relations enter: Σ a_j = 1 and Σ a_j x_j = o.
-            Identity(
-                "variance",
-                total(a[j] * (x[j] - mean) ** 2).expand(),
-                total(a[j] * x[j] ** 2) - 2 * mean * total(a[j] * x[j]) + mean**2 * total(a[j]),
-            ),
+            Identity("variance of one feature in one row", variance, gap),
+            RuleStep("one row", Rule.SUM_OF_SQUARES, "‖(AX)_i‖² <= Σ_j A_ij ‖x_j‖²", one_row),
             RuleStep("sum over rows", Rule.LINEARITY, "Σ_i Σ_j A_ij r_j = Σ_j c_j r_j", by_columns),
             RuleStep("largest column", Rule.TERMWISE, "‖A‖₂² <= max_j c_j", spectral),
             RuleStep("entries at most 1", Rule.TERMWISE, "c_j <= L", at_most_the_rows),
+            RuleStep("equality", Rule.ATTAINMENT, "sinks; doubly stochastic A at X = 1", attained),
         ),
     )
 
@@ -133,7 +143,7 @@ def every_small_integer_matrix(profile: Profile, *, factor: str = "1") -> Eviden
         for rows, keys, heaviest in sizes:
             pool = {exact.normalised(w) for w in exact.weight_vectors(keys, heaviest)}
             for matrix in itertools.combinations_with_replacement(sorted(pool), rows):
-                yield _is_bound(matrix, scale_squared * max(_column_sums(matrix)))
+                yield _bounded_by_columns(matrix, scale_squared)
 
     shown = ", ".join(f"{rows}×{keys}: weights <= {b}" for rows, keys, b in sizes)
     return judge(cases(), scope=f"every A up to the order of its rows, {shown}")
@@ -212,7 +222,7 @@ def gap_by_columns(profile: Profile, *, any_tokens: bool = False) -> Derivation:
     )
 
 
-@check(SINK, kind=Kind.ENUMERATION, planted=Planted("√L is 1% too large", factor="0.99"))
+@check(SINK, kind=Kind.ENUMERATION, planted=Planted("a factor 1% below √L", factor="0.99"))
 def every_small_integer_case(profile: Profile, *, factor: str = "1") -> Evidence:
     """Bound and equality case for every A from small integer rows and every integer X."""
     scale_squared = Fraction(factor) ** 2

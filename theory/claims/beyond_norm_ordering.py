@@ -9,12 +9,24 @@ from fractions import Fraction
 import sympy
 
 from theory.claims import _instances as exact
+from theory.claims._matrices import spectral_at_least, spectral_at_most
 from theory.claims.remark_b_2 import column_sum_norm, power_sum, row_sum_norm
 from theory.derivations import tilt
 from theory.derivations.balanced_mass import bisection
+from theory.derivations.layernorm import coordinate_sum
 from verify.claims import Claim, Planted, Profile, check
-from verify.evidence import Case, Derivation, Evidence, Identity, Kind, Rule, RuleStep, judge
-from verify.exact import as_fraction, spectral_norm_at_most
+from verify.evidence import (
+    Case,
+    Derivation,
+    Evidence,
+    Identity,
+    Kind,
+    Relation,
+    Rule,
+    RuleStep,
+    judge,
+)
+from verify.exact import as_fraction
 
 ORDER = Claim(
     id="beyond_norm_ordering",
@@ -23,7 +35,7 @@ ORDER = Claim(
     statement="For every L >= 1, u in R^L, τ > 0 and r in [1, ∞], with p = s_τ(u), ‖J_τ(u)‖_{r→r} "
     "<= θ(p)/(2τ) = ½‖J_τ(u)‖_{∞→1}. Equality holds for every r and u at L = 2, and for r = 1 and "
     "r = ∞ wherever some p_i >= 1/2.",
-    uses=("theorem_3_2_norm",),
+    uses=("theorem_3_2_norm", "corollary_3_4_part_3"),
 )
 
 
@@ -44,7 +56,7 @@ def derived_by_interpolation(profile: Profile, *, half: str = "1/2") -> Derivati
     bound = Fraction(half)
     p_i, x_i, slope = tilt.entry_and_slope()
     entry, value = sympy.symbols("p_j x_j", real=True)
-    summand = slope.subs({p_i: entry, x_i: value})
+    over_all = coordinate_sum((entry, value), {entry: sympy.Integer(1), entry * value: tilt.mean})
     y_i, others = sympy.symbols("y_i Y", real=True)
     a, b = sympy.symbols("a b", positive=True)
     two = sympy.Matrix([[a * b, -a * b], [-a * b, a * b]]) / (a + b) ** 2
@@ -76,6 +88,11 @@ def derived_by_interpolation(profile: Profile, *, half: str = "1/2") -> Derivati
         p, matrix, allowed = draw(rng)
         return Case(column_sum_norm(matrix), "<=", allowed, {"p": p})
 
+    def dominated(rng: random.Random) -> Case:
+        p = exact.dominant_row(rng, Fraction(rng.randint(10, 20), 20))
+        allowed = bound * exact.theta_by_definition(p)
+        return Case(row_sum_norm(exact.jacobian(p)), "==", allowed, {"p": p})
+
     def between(rng: random.Random) -> Case:
         p, matrix, allowed = draw(rng)
         exponent = rng.choice((2, 3, 4, 7))
@@ -88,7 +105,7 @@ def derived_by_interpolation(profile: Profile, *, half: str = "1/2") -> Derivati
         steps=(
             Identity(
                 "Σ(Jx)_j, summed with Σp_j = 1 and Σp_j x_j = α",
-                sympy.expand(summand).subs(entry * value, tilt.mean).subs(entry, 1),
+                over_all(slope.subs({p_i: entry, x_i: value})),
                 0,
             ),
             Identity(
@@ -106,6 +123,12 @@ def derived_by_interpolation(profile: Profile, *, half: str = "1/2") -> Derivati
                 "L = 2 with weights a and b: the eigenvalue of (1, −1) is θ/2",
                 two * opposite,
                 sympy.Rational(1, 2) * bisection(a, b) * opposite,
+            ),
+            RuleStep(
+                "p_i >= 1/2",
+                Rule.ATTAINMENT,
+                "row i has ℓ1 norm 2p_i(1 − p_i)/τ = θ/(2τ), by corollary_3_4_part_3",
+                dominated,
             ),
         ),
     )
@@ -126,12 +149,12 @@ def every_small_integer_row(profile: Profile, *, half: str = "1/2") -> Evidence:
                 matrix = exact.jacobian(p)
                 bound = Fraction(half) * exact.theta_by_definition(p)
                 instance = {"weights": weights}
-                is_equal = length == 2 or 2 * max(p) >= 1
-                yield Case(row_sum_norm(matrix), "<=", bound, instance)
-                yield Case(column_sum_norm(matrix), "<=", bound, instance)
-                yield Case(int(spectral_norm_at_most(matrix, bound**2)), "==", 1, instance)
-                if is_equal:
-                    yield Case(row_sum_norm(matrix), "==", bound, instance)
+                relation: Relation = "==" if 2 * max(p) >= 1 else "<="
+                yield Case(row_sum_norm(matrix), relation, bound, instance)
+                yield Case(column_sum_norm(matrix), relation, bound, instance)
+                yield spectral_at_most(matrix, bound**2, instance)
+                if length == 2:
+                    yield spectral_at_least(matrix, bound**2, instance)
 
     shown = ", ".join(f"L = {length}: 0..{largest}" for length, largest in sizes)
     return judge(cases(), scope=f"every integer weight vector up to order, {shown}; τ = 1")
@@ -150,6 +173,6 @@ def solver_on_float_rows(profile: Profile, *, half: str = "1/2") -> Evidence:
             matrix = exact.jacobian(p)
             bound = Fraction(half) * solve_theta(row).upper
             yield Case(row_sum_norm(matrix), "<=", bound, {"p": row})
-            yield Case(int(spectral_norm_at_most(matrix, bound**2)), "==", 1, {"p": row})
+            yield spectral_at_most(matrix, bound**2, {"p": row})
 
     return judge(cases(), scope="float rows, L <= 8, with ties, zeros and subnormal tails; τ = 1")

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from theory.claims import _partitions as bisect
 from theory.real_rows import AttentionRow, load_attention_rows
 from verify.certificates import subset_discrepancy, theta_reference
 from verify.claims import Claim, Planted, Profile, check
@@ -53,7 +54,7 @@ CERTIFICATE = Claim(
 )
 GREEDY_THEOREM = Claim(
     id="beyond_real_rows_greedy_theorem",
-    paper_ref="Section 5.2 and Appendix D.4, on trained attention",
+    paper_ref="Section 5 and Appendix D.4, on trained attention",
     section="beyond",
     statement=f"On {ROWS} a greedy certificate below 8/9 equals θ(p), θ(p) exceeds the certificate "
     f"by at most 1/9, and θ(p) < 8/9 if and only if p_max > 2/3. {ONLY}",
@@ -110,6 +111,11 @@ class ExactRow:
         return Fraction(max(self.weights), self.total)
 
     @property
+    def certificate(self) -> Fraction:
+        """The greedy certificate of the renormalised row."""
+        return bisect.certificate(self.weights)
+
+    @property
     def label(self) -> dict[str, object]:
         """Where the row comes from, to name it in a counterexample."""
         row = self.row
@@ -141,19 +147,6 @@ def _as_integers(row: AttentionRow) -> ExactRow:
     stored = [as_fraction(p) for p in row.probabilities.tolist()]
     scale = math.lcm(*(p.denominator for p in stored))
     return ExactRow(row, tuple(int(p * scale) for p in stored), scale)
-
-
-def greedy_certificate(weights: Sequence[int], total: int) -> Fraction:
-    """4c(1 − c) exactly, for the sum c of a descending prefix over `total` closest to one half.
-
-    With `total` the sum of the weights a lower bound on θ; with any other total it is none.
-    """
-    prefix = 0
-    best = total
-    for weight in sorted(weights, reverse=True):
-        prefix += weight
-        best = min(best, abs(2 * prefix - total))
-    return 1 - Fraction(best, total) ** 2
 
 
 @functools.cache
@@ -335,12 +328,12 @@ def short_rows_by_every_subset(profile: Profile, *, steps_down: int = 0) -> Evid
 def greedy_is_a_lower_bound(profile: Profile, *, as_stored: bool = False) -> Evidence:
     """The certificate in integers against θ's lower bound, which some subset attains."""
     rows = exact_rows()
-    equal = sum(greedy_certificate(r.weights, r.total) == theta_bounds(r)[1] for r in rows)
+    equal = sum(row.certificate == theta_bounds(row)[1] for row in rows)
 
     def cases() -> Iterator[Case]:
         for row in rows:
             total = row.scale if as_stored else row.total
-            found = greedy_certificate(row.weights, total)
+            found = bisect.certificate(row.weights, total)
             yield Case(found, "<=", theta_bounds(row)[0], row.label)
 
     return judge(cases(), scope=_scope(rows), reason=f"equality proved on {equal} rows")
@@ -353,16 +346,16 @@ def greedy_is_a_lower_bound(profile: Profile, *, as_stored: bool = False) -> Evi
 )
 def public_function_within_its_error(profile: Profile, *, units: int | None = None) -> Evidence:
     """theory.theta.greedy_certificate is the exact one up to (2L + 8)·2⁻⁵³, relatively."""
-    from theory.theta import greedy_certificate as public
+    from theory.theta import greedy_certificate
 
     rows = exact_rows()
 
     def cases() -> Iterator[Case]:
         for row in rows:
-            exact = greedy_certificate(row.weights, row.total)
-            found = as_fraction(float(public(row.row.probabilities)))
+            found = as_fraction(float(greedy_certificate(row.row.probabilities)))
             allowed = (units or 2 * row.row.support + 8) * Fraction(1, 2**53)
-            yield Case(abs(found - exact), "<=", allowed * exact, row.label)
+            miss = abs(found - row.certificate)
+            yield Case(miss, "<=", allowed * row.certificate, row.label)
 
     return judge(cases(), scope=_scope(rows))
 
@@ -377,12 +370,11 @@ def public_function_within_its_error(profile: Profile, *, units: int | None = No
 )
 def low_certificate_is_exact(profile: Profile, *, threshold: Fraction = Fraction(8, 9)) -> Evidence:
     """Every certificate below the threshold against the upper bound of θ."""
-    rows = [row for row in exact_rows() if greedy_certificate(row.weights, row.total) < threshold]
+    rows = [row for row in exact_rows() if row.certificate < threshold]
 
     def cases() -> Iterator[Case]:
         for row in rows:
-            found = greedy_certificate(row.weights, row.total)
-            yield Case(found, "==", theta_bounds(row)[1], row.label)
+            yield Case(row.certificate, "==", theta_bounds(row)[1], row.label)
 
     return judge(cases(), scope=f"{_scope(rows)}, those with a certificate below {threshold}")
 
@@ -398,7 +390,7 @@ def gap_is_at_most_one_ninth(profile: Profile, *, largest: Fraction = Fraction(1
 
     def cases() -> Iterator[Case]:
         for row in rows:
-            gap = theta_bounds(row)[1] - greedy_certificate(row.weights, row.total)
+            gap = theta_bounds(row)[1] - row.certificate
             yield Case(gap, "<=", largest, row.label)
 
     return judge(cases(), scope=_scope(rows))

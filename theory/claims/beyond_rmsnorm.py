@@ -24,12 +24,13 @@ the term d·mean(w)².
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from fractions import Fraction
 
 import sympy
 
 from theory.claims import _layernorms as norms
+from theory.claims import _matrices as m
 from theory.claims._instances import times
 from theory.claims._layernorms import Token, Vector
 from theory.derivations import layernorm as symbolic
@@ -48,26 +49,27 @@ MAGNITUDE = Claim(
     id="beyond_rmsnorm_magnitude",
     paper_ref="beyond Lemma 2.4",
     section="beyond",
-    statement="Under the same hypotheses ‖RMS(x)‖_rms <= √(1−ρ)‖γ‖_∞ <= ‖γ‖_∞ with ρ = ε/σ², with "
-    "equality in the first where |γ_i| is constant.",
+    statement="For every d >= 1, x and γ in R^d and ε >= 0 with σ² = ‖x‖²/d + ε > 0, "
+    "‖RMS(x)‖_rms <= √(1−ρ)‖γ‖_∞ <= ‖γ‖_∞ with ρ = ε/σ², with equality in the first where |γ_i| is "
+    "constant.",
 )
 LIPSCHITZ = Claim(
     id="beyond_rmsnorm_lipschitz",
     paper_ref="beyond Lemma A.1",
     section="beyond",
-    statement="Under the same hypotheses ‖J_RMS(x)‖₂ <= ‖γ‖_∞/σ(x), and for ε > 0 the Lipschitz "
-    "constant of RMS on R^d in the Euclidean norm is ‖γ‖_∞/√ε exactly, for every d >= 1 and γ: the "
-    "norm of the Jacobian at x = 0.",
+    statement="For every d >= 1, x and γ in R^d and ε >= 0 with σ(x) > 0, ‖J_RMS(x)‖₂ <= "
+    "‖γ‖_∞/σ(x), and for ε > 0 the Lipschitz constant of RMS on R^d in the Euclidean norm is "
+    "‖γ‖_∞/√ε exactly: the norm of the Jacobian at x = 0.",
     uses=("beyond_rmsnorm_jacobian",),
 )
 PRODUCTS = Claim(
     id="beyond_rmsnorm_products",
     paper_ref="beyond Lemma A.2",
     section="beyond",
-    statement="Under the same hypotheses J_RMS(x)x̂ = (ρ/σ)γ ⊙ x̂, and J_RMS(x)v = γ ⊙ v/σ for "
-    "v ⟂ x̂. A product of m − ℓ >= 0 RMSNorm Jacobians has spectral norm at most ∏ ‖γ_k‖_∞/σ_k; for "
-    "γ_k = c_k·1 with c_k ≠ 0 and m − ℓ >= 1 it is equal exactly where the x̂_k do not span R^d, in "
-    "particular for m − ℓ <= d − 1.",
+    statement="For every d >= 1, x and γ in R^d and ε >= 0 with σ(x) > 0, J_RMS(x)x̂ = (ρ/σ)γ ⊙ x̂, "
+    "and J_RMS(x)v = γ ⊙ v/σ for v ⟂ x̂. A product of m − ℓ >= 0 RMSNorm Jacobians has spectral "
+    "norm at most ∏ ‖γ_k‖_∞/σ_k; for γ_k = c_k·1 with c_k ≠ 0 and m − ℓ >= 1 it is equal exactly "
+    "where the x̂_k do not span R^d, in particular for m − ℓ <= d − 1.",
     uses=("beyond_rmsnorm_jacobian", "beyond_rmsnorm_lipschitz"),
 )
 
@@ -81,9 +83,10 @@ def derived_for_all_widths(profile: Profile, *, mean: int = 0) -> Derivation:
     s = symbolic.split_rms_norm()
     d = symbolic.d
     scale = s.gamma_i / s.sigma
-    derivative, formula = symbolic.derivative_along(centred=False)
+    derivative, formula, _ = symbolic.derivative_along(centred=False)
     return Derivation(
-        scope="all d >= 1 (entries: all d >= 2, two coordinates at a time), all x, γ and v, ε > 0",
+        scope="all d >= 1 (entries: all d >= 2, two coordinates at a time), all x, γ and v, all "
+        "ε >= 0 with σ > 0",
         steps=(
             Identity(
                 "diagonal", sympy.diff(s.output, s.x_i), scale * (1 - mean / d - s.xhat_i**2 / d)
@@ -107,7 +110,7 @@ def derived_at_fixed_widths(profile: Profile, *, share: int | None = None) -> De
         bracket = sympy.eye(width) - s.xhat * s.xhat.T / (share or width)
         expected = sympy.diag(*s.gamma) * bracket / s.sigma
         steps.append(Identity(f"d = {width}", s.output.jacobian(s.x), expected))
-    return Derivation(scope="d = 1, 2, 3, 4, all x and γ, all ε > 0", steps=tuple(steps))
+    return Derivation(scope="d = 1, 2, 3, 4, all x and γ, ε >= 0, σ > 0", steps=tuple(steps))
 
 
 @check(JACOBIAN, kind=Kind.ENUMERATION, planted=Planted("the sign of x̂x̂ᵀ is turned", sign=+1))
@@ -117,7 +120,7 @@ def quotient_rule_on_small_tokens(profile: Profile, *, sign: int = -1) -> Eviden
     def cases() -> Iterator[Case]:
         for token in norms.small_tokens(profile, centred=False):
             scale = token.width * token.sigma_squared
-            for k, basis in enumerate(norms.identity(token.width)):
+            for k, basis in enumerate(m.identity(token.width)):
                 column = token.sigma_derivative(basis)
                 for i, g in enumerate(token.gamma):
                     entry = g * (basis[i] + sign * token.x[i] * token.x[k] / scale)
@@ -225,7 +228,7 @@ def public_map_stays_below(profile: Profile, *, factor: str = "1") -> Evidence:
             image = rms_norm(
                 [float(v) for v in token.x], [float(g) for g in token.gamma], float(token.eps)
             )
-            square = norms.squared_norm([as_fraction(v) for v in image]) / token.width
+            square = m.squared([as_fraction(v) for v in image]) / token.width
             bound = Fraction(factor) ** 2 * (1 - token.rho) * token.top_squared * slack
             yield Case(square, "<=", bound, token.describe())
 
@@ -252,26 +255,27 @@ def derived_by_mean_value(profile: Profile, *, factor: str = "1") -> Derivation:
     def local(rng: random.Random) -> Case:
         token = norms.random_token(rng, centred=False)
         v = norms.random_direction(rng, token)
-        bound = scale * token.top_squared * norms.squared_norm(v)
+        bound = scale * token.top_squared * m.squared(v)
         return Case(norms.image_squared(token, v), "<=", bound, token.describe() | {"v": v})
 
     def pairs(rng: random.Random) -> Case:
         first = norms.random_token(rng, centred=False, positive_eps=True)
+        bound = scale * first.top_squared / first.eps
         if rng.random() < 0.5:
             # From 0 a little way along a top coordinate, where the ratio comes near the constant.
             top = max(range(first.width), key=lambda i: abs(first.gamma[i]))
-            step = tuple(first.eps * unit / 100 for unit in norms.identity(first.width)[top])
+            step = tuple(first.eps * unit / 100 for unit in m.identity(first.width)[top])
             first = Token(step, first.gamma, first.eps, centred=False)
-            return norms.lipschitz_case(first, zero_token(first.gamma, first.eps), Fraction(factor))
+            return norms.lipschitz_case(first, zero_token(first.gamma, first.eps), bound)
         x = norms.random_vector(rng, first.width)
         second = Token(x, first.gamma, first.eps, centred=False)
-        return norms.lipschitz_case(first, second, Fraction(factor))
+        return norms.lipschitz_case(first, second, bound)
 
     def attained(rng: random.Random) -> Case:
         gamma = norms.random_gamma(rng, rng.randint(1, 5))
         token = zero_token(gamma, Fraction(1, rng.randint(1, 9)))
         top = max(range(len(gamma)), key=lambda i: abs(gamma[i]))
-        image = norms.image_squared(token, norms.identity(len(gamma))[top]) / token.sigma_squared
+        image = norms.image_squared(token, m.identity(len(gamma))[top]) / token.sigma_squared
         return Case(image, "==", scale * token.top_squared / token.eps, token.describe())
 
     return Derivation(
@@ -296,7 +300,7 @@ def norm_on_every_small_token(profile: Profile, *, factor: str = "1") -> Evidenc
     def cases() -> Iterator[Case]:
         for token in norms.small_tokens(profile, centred=False):
             bound = Fraction(factor) ** 2 * token.top_squared
-            yield norms.norm_at_most(token.sigma_jacobian, bound, token.describe())
+            yield m.spectral_at_most(token.sigma_jacobian, bound, token.describe())
 
     return judge(cases(), scope=norms.small_scope(profile))
 
@@ -328,17 +332,6 @@ def public_norm_and_constant_enclosed(profile: Profile, *, factor: float = 1.0) 
 # ---------------------------------------------------------------------------------- products
 
 
-def flat_stack(rng: random.Random, width: int, depth: int) -> list[Token]:
-    """Modules with constant γ_k ≠ 0 at random tokens."""
-    flat = [(norms.random_fraction(rng) or Fraction(1),) * width for _ in range(depth)]
-    return [norms.random_token(rng, width, gamma=gamma, centred=False) for gamma in flat]
-
-
-def kept_vector(stack: Sequence[Token]) -> Vector | None:
-    """A nonzero vector orthogonal to every x̂_k, or None where these span the space."""
-    return norms.orthogonal_to([token.numerator for token in stack], stack[0].width)
-
-
 @check(PRODUCTS, kind=Kind.DERIVATION, planted=Planted("equality at depth d too", depth=0))
 def derived_by_dimension_count(profile: Profile, *, depth: int = -1) -> Derivation:
     """As for LayerNorm, with 1 no longer among the lost directions.
@@ -353,7 +346,7 @@ def derived_by_dimension_count(profile: Profile, *, depth: int = -1) -> Derivati
         width = rng.randint(1, 5)
         stack = [norms.random_token(rng, width, centred=False) for _ in range(rng.randint(0, 4))]
         u = norms.random_vector(rng, width)
-        bound = norms.squared_norm(u)
+        bound = m.squared(u)
         for token in stack:
             bound *= norms.factor_squared(token)
         image = norms.product_image_squared(stack, u)
@@ -361,23 +354,25 @@ def derived_by_dimension_count(profile: Profile, *, depth: int = -1) -> Derivati
 
     def attained(rng: random.Random) -> Case:
         width = rng.randint(2, 5)
-        stack = flat_stack(rng, width, width + depth)
-        u = kept_vector(stack)
+        stack = norms.flat_stack(rng, width, width + depth, centred=False)
+        u = norms.kept_vector(stack, width)
         if u is None:
             return Case(0, "==", 1, norms.show_stack(stack, ()))
         matrix, bound = norms.stack_product(stack)
-        image = norms.squared_norm(times(matrix, u))
-        return Case(image, "==", bound * norms.squared_norm(u), norms.show_stack(stack, u))
+        image = m.squared(times(matrix, u))
+        return Case(image, "==", bound * m.squared(u), norms.show_stack(stack, u))
 
     def exactly(rng: random.Random) -> Case:
-        stack = flat_stack(rng, rng.randint(1, 4), rng.randint(1, 5))
+        width = rng.randint(1, 4)
+        stack = norms.flat_stack(rng, width, rng.randint(1, 5), centred=False)
         least = norms.least_pivot_below_bound(stack)
-        if kept_vector(stack) is None:
+        if norms.kept_vector(stack, width) is None:
             return Case(least, ">", 0, norms.show_stack(stack, ()))
         return Case(least, "==", 0, norms.show_stack(stack, ()))
 
     return Derivation(
-        scope="all d >= 1, all m − ℓ, all tokens and γ_k, all ε_k >= 0 with σ_k > 0",
+        scope="all d >= 1, all m − ℓ >= 0 (equality: m − ℓ >= 1), all tokens and γ_k, all ε_k >= 0 "
+        "with σ_k > 0",
         steps=(
             Identity("(I − x̂x̂ᵀ/d)x̂ = ρx̂", on_xhat, c.rho * c.h),
             Identity("(I − x̂x̂ᵀ/d)v = v for v ⟂ x̂", c.image.subs(c.pairing, 0), c.v),
@@ -403,8 +398,8 @@ def attained_up_to_depth_d_minus_1(profile: Profile, *, beyond: int = 0) -> Evid
         for width in range(1, profile.pick(6, 9) + 1):
             for depth in range(1, width + 1):
                 stack = [
-                    Token(e, (Fraction(k + 1),) * width, Fraction(1), centred=False)
-                    for k, e in enumerate(norms.identity(width)[:depth])
+                    Token(tuple(e), (Fraction(k + 1),) * width, Fraction(1), centred=False)
+                    for k, e in enumerate(m.identity(width)[:depth])
                 ]
                 least = norms.least_pivot_below_bound(stack)
                 instance: dict[str, object] = {"d": width, "m − ℓ": depth}

@@ -84,13 +84,15 @@ def _random_values(rng: random.Random, length: int) -> Values:
 
 
 def _bounded_case(rng: random.Random, spread: Spread, scale: Fraction) -> Case:
-    """The spread of a point of the cube, one in two times the best vertex, against θ."""
+    """The spread of a point of the cube against θ, with equality at the best vertex."""
     p = exact.random_distribution(rng, rng.randint(1, 6))
-    x = _random_values(rng, len(p))
+    theta = scale * exact.theta_by_definition(p)
     if rng.random() < 0.5:
         corners = (tuple(map(Fraction, s)) for s in exact.sign_vectors(len(p)))
         x = max(corners, key=lambda corner: spread(p, corner))
-    return Case(spread(p, x), "<=", scale * exact.theta_by_definition(p), {"p": p, "x": x})
+        return Case(spread(p, x), "==", theta, {"p": p, "x": x})
+    x = _random_values(rng, len(p))
+    return Case(spread(p, x), "<=", theta, {"p": p, "x": x})
 
 
 def _grid_cases(profile: Profile, spread: Spread, scale: Fraction) -> Iterator[Case]:
@@ -129,6 +131,14 @@ def derived_by_coordinates(profile: Profile, *, factor: str = "1") -> Derivation
         best = max(variance(row, end) for end in ends)
         return Case(variance(row, values), "<=", best, {"p": row, "x": values, "i": i})
 
+    def other_range(rng: random.Random) -> Case:
+        low, high = sorted((exact.random_rational(rng), exact.random_rational(rng)))
+
+        def moved(row: exact.Distribution, values: Values) -> Fraction:
+            return variance(row, tuple((low + high + (high - low) * v) / 2 for v in values))
+
+        return _bounded_case(rng, moved, scale * (high - low) ** 2 / 4)
+
     return Derivation(
         scope="all L, all p in the simplex, the whole cube",
         steps=(
@@ -154,6 +164,12 @@ def derived_by_coordinates(profile: Profile, *, factor: str = "1") -> Derivation
                 "range [a, b]",
                 moved_second - moved_mean**2,
                 ((b - a) / 2) ** 2 * (second - s**2),
+            ),
+            RuleStep(
+                "maximum over [a, b]",
+                Rule.MONOTONICITY,
+                "the variance is at most θ(p)(b − a)²/4, with equality at a vertex",
+                other_range,
             ),
         ),
     )

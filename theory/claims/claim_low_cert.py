@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
 from fractions import Fraction
 
 import sympy
 
 from theory.claims import _instances as exact
 from theory.claims import _partitions as bisect
+from theory.claims.beyond_greedy import worst_row
 from verify.claims import Claim, Finding, FindingKind, Planted, Profile, check
 from verify.evidence import (
     Case,
@@ -27,18 +27,20 @@ LOW = Claim(
     id="claim_low_cert",
     paper_ref="Section 5, lower tail; Appendix D.4",
     section="5",
-    statement="At every level c in (0, 8/9), where the paper's low certificates of 0.26 to 0.58 "
-    "lie, some row has greedy certificate c and θ > c: a low certificate alone does not bound θ "
-    "from above.",
+    statement="Some row has a greedy certificate c < 8/9, where the paper's low certificates of "
+    "0.26 to 0.58 lie, and θ > c: a low certificate alone does not bound θ from above.",
     uses=("beyond_greedy_theorem",),
     expected=Verdict.REFUTED,
     finding=Finding(
         kind=FindingKind.ERRATUM,
         text="A greedy certificate below 8/9 equals θ, so it bounds θ from above as well as from "
-        "below; no further fact about the row is needed (beyond_greedy_theorem). The row "
-        "(0.93, 0.07) has certificate 0.2604, and every row with that certificate has p_max = 0.93 "
-        "and θ = 0.2604. The sentence is right for certificates in [8/9, 1) alone, such as 0.96 at "
-        "(0.4, 0.3, 0.2, 0.1), where θ = 1; and the gap never exceeds 1/9.",
+        "below; no further fact about the row is needed (beyond_greedy_theorem). By hand at the "
+        "certificate 0.2604 of (0.93, 0.07): in any row with this certificate some prefix has mass "
+        "0.07 or 0.93 and none lies between. Atoms of at most 0.07 would not jump that gap, so the "
+        "largest atom is a prefix of at least 0.93, hence exactly 0.93. A subset with it, or the "
+        "complement of one without it, has at least that mass, so θ = 0.2604. The sentence is "
+        "right for certificates in [8/9, 1) alone, such as 0.96 at (0.4, 0.3, 0.2, 0.1), where "
+        "θ = 1; and θ never exceeds the certificate by more than 1/9.",
         quote="A low greedy certificate alone does not upper-bound the exact θ, but the "
         "dominant-atom formula does characterize the strongly concentrated rows directly.",
     ),
@@ -48,43 +50,66 @@ LOW = Claim(
 @check(
     LOW,
     kind=Kind.DERIVATION,
-    planted=Planted("levels c = 1 − δ² in [8/9, 1), that is δ <= 1/3", least="0", most="1/3"),
+    planted=Planted("certificates 1 − δ² in [8/9, 1), that is 0 < δ <= 1/3", least="0", most="1/3"),
 )
-def largest_theta_at_a_level(
+def what_a_larger_theta_needs(
     profile: Profile, *, least: str = "1/3", most: str = "1"
 ) -> Derivation:
-    """At level 1 − δ²: the largest θ of all rows with this certificate.
+    """By contradiction: a row with certificate 1 − δ² and a larger θ has an atom that needs room.
 
-    For δ <= 1/3 a row of four atoms has θ = 1. For δ > 1/3 the certificate is beyond what a row
-    whose half takes two atoms or more can have, so 2 p_max − 1 = δ, and any such row tells θ.
+    Its largest atom is below one half, since from there on certificate and θ agree. So the prefix
+    masses, none of which lies between (1 − δ)/2 and (1 + δ)/2, start below this gap of width δ, and
+    one atom takes them across: δ <= p_max <= (1 − δ)/2, which no δ above 1/3 satisfies.
     """
-    delta, k = sympy.symbols("delta k", positive=True)
+    delta = sympy.Symbol("delta", positive=True)
 
-    def open_above(rng: random.Random) -> Case:
+    def larger_theta(rng: random.Random) -> tuple[int, ...]:
+        """A row whose θ exceeds its certificate."""
+        while True:
+            weights = tuple(rng.randint(1, 30) for _ in range(rng.randint(4, 9)))
+            if rng.random() < 0.5:
+                weights = worst_row(rng.randint(2, 9))
+            if bisect.theta(weights) > bisect.certificate(weights):
+                return weights
+
+    def starts_low(rng: random.Random) -> Case:
+        weights = larger_theta(rng)
+        room = sum(weights) - bisect.greedy_imbalance(weights)
+        return Case(2 * max(weights), "<=", room, {"weights": weights})
+
+    def jumps(rng: random.Random) -> Case:
+        weights = larger_theta(rng)
+        gap = bisect.greedy_imbalance(weights)
+        return Case(gap, "<=", max(weights), {"weights": weights})
+
+    def drawn(rng: random.Random) -> Fraction:
+        """A gap above `least` and up to `most`."""
         low, high = Fraction(least), Fraction(most)
-        level = low + (high - low) * Fraction(rng.randint(1, 19), 20)
-        p: exact.Distribution
-        if level <= Fraction(1, 3):
-            p = ((1 - level) / 2, (1 - level) / 2, level / 2, level / 2)
-        else:
-            p = exact.dominant_row(rng, (1 + level) / 2)
-        shown = {"certificate": 1 - level**2, "a row with the largest θ": p}
-        return Case(exact.theta_by_definition(p), ">", 1 - level**2, shown)
+        return low + (high - low) * Fraction(rng.randint(1, 20), 20)
+
+    def room_for_the_atom(rng: random.Random) -> Case:
+        gap = drawn(rng)
+        shown = {"certificate": 1 - gap**2, "gap": gap, "room": (1 - gap) / 2}
+        return Case(gap, "<=", (1 - gap) / 2, shown)
+
+    def attained(rng: random.Random) -> Case:
+        gap = drawn(rng)
+        p = ((1 - gap) / 2, (1 - gap) / 2, gap / 2, gap / 2)
+        return Case(exact.theta_by_definition(p), ">", 1 - gap**2, {"p": p})
 
     return Derivation(
-        scope="all levels of the certificate in the stated range, all rows",
+        scope="all rows of any length with a certificate in the stated range",
         steps=(
             Identity(
-                "k >= 2 allows δ <= 1/(2k−1) <= 1/3 only",
-                sympy.Rational(1, 3) - 1 / (2 * k - 1),
-                2 * (k - 2) / (3 * (2 * k - 1)),
-            ),
-            Identity(
-                "k = 1 with 2m − 1 = δ",
-                (4 * delta * (1 - delta)).subs(delta, (1 + delta) / 2),
+                "certificate at the masses (1 ± δ)/2",
+                4 * (1 - delta) / 2 * (1 + delta) / 2,
                 1 - delta**2,
             ),
-            RuleStep("open above", Rule.ATTAINMENT, "some θ exceeds the certificate", open_above),
+            RuleStep("start", Rule.CASE_SPLIT, "θ > cert gives p_max <= (1 − δ)/2", starts_low),
+            RuleStep("jump", Rule.MONOTONICITY, "δ <= p_(k) <= p_max at the crossing k", jumps),
+            Identity("room for the jump", (1 - delta) / 2 - delta, (1 - 3 * delta) / 2),
+            RuleStep("room", Rule.TRANSITIVITY, "δ <= (1 − δ)/2", room_for_the_atom),
+            RuleStep("open above", Rule.ATTAINMENT, "some θ exceeds the certificate", attained),
         ),
     )
 
@@ -92,27 +117,21 @@ def largest_theta_at_a_level(
 @check(
     LOW,
     kind=Kind.ENUMERATION,
-    planted=Planted("low is read as [8/9, 1)", least="8/9", most="1"),
+    planted=Planted("certificates in [8/9, 1)", least="8/9", most="1"),
 )
-def every_level_of_every_small_row(
-    profile: Profile, *, least: str = "0", most: str = "8/9"
-) -> Evidence:
-    """Whether each certificate that occurs with a denominator N leaves a larger θ possible."""
+def every_small_row(profile: Profile, *, least: str = "0", most: str = "8/9") -> Evidence:
+    """The largest θ − certificate of all rows with a certificate in the stated range."""
     largest = profile.pick(24, 40)
     low, high = Fraction(least), Fraction(most)
-
-    def cases() -> Iterator[Case]:
-        for total in range(2, largest + 1, 2):
-            best: dict[int, tuple[int, tuple[int, ...]]] = {}
-            for weights in bisect.partitions(total):
-                found = bisect.greedy_imbalance(weights)
-                best[found] = min(
-                    (bisect.imbalance(weights), weights), best.get(found, (total, ()))
-                )
-            for found, (imbalance, weights) in sorted(best.items()):
-                level = bisect.theta_of(found, total)
-                if low <= level < high and level > 0:
-                    shown = {"certificate": level, "a row with the largest θ": weights}
-                    yield Case(bisect.theta_of(imbalance, total), ">", level, shown)
-
-    return judge(cases(), scope=f"every row with an even common denominator up to {largest}")
+    gaps = []
+    for total in range(1, largest + 1):
+        for weights in bisect.partitions(total):
+            level = bisect.certificate(weights)
+            if low <= level < high:
+                gaps.append(bisect.theta(weights) - level)
+    shown = {"rows with such a certificate": len(gaps), "largest θ − certificate": max(gaps)}
+    return judge(
+        [Case(max(gaps), ">", 0, shown)],
+        scope=f"every row with common denominator 1..{largest}",
+        reason=f"{len(gaps)} rows have such a certificate",
+    )

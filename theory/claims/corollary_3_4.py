@@ -63,7 +63,7 @@ LARGEST = Claim(
         kind=FindingKind.SHARPENED,
         text="The proof gives 1 − p_k² with p_k the weight at which the prefix sums cross 1/2, in "
         "any order. Equality θ = 1 − p_max² holds for uniform rows of odd length. From p_max = 1/3 "
-        "on the single largest weight does better, "
+        "on the largest weight alone does as well or better, "
         "4m(1 − m) − (1 − m²) = (3m − 1)(1 − m) >= 0.",
     ),
 )
@@ -337,16 +337,6 @@ def solver_on_long_dominated_rows(profile: Profile, *, factor: str = "4") -> Evi
 # ------------------------------------------------------------------- (5) largest-weight bound
 
 
-def _crossing(p: exact.Distribution) -> tuple[Fraction, Fraction]:
-    """(c, p_k): the prefix mass before the first atom that reaches 1/2, and that atom."""
-    mass = Fraction(0)
-    for atom in p:
-        if mass + atom >= Fraction(1, 2):
-            return mass, atom
-        mass += atom
-    raise ValueError("the weights do not sum to 1")
-
-
 def _any_order(rng: random.Random) -> exact.Distribution:
     """A row in random order, often uniform of odd length, where part 5 is an equality."""
     if rng.random() < 0.3:
@@ -356,38 +346,44 @@ def _any_order(rng: random.Random) -> exact.Distribution:
 
 @check(STEP_CROSSING, kind=Kind.DERIVATION, planted=Planted("0.99 p_k", factor="0.99"))
 def mean_of_two_prefixes(profile: Profile, *, factor: str = "1") -> Derivation:
-    """The distances of c and c + p_k from 1/2 add up to p_k, so the smaller is at most p_k/2."""
+    """The distances of c and c + p_k from 1/2 add up to p_k, so the smaller is at most p_k/2.
+
+    The second pair of steps reaches what this means for 4q(1 − q) by another average.
+    """
     below = sympy.Symbol("a", positive=True)
     above = sympy.Symbol("b", nonnegative=True)
     half = sympy.Rational(1, 2)
-    scale = sympy.Rational(factor)
-    # With c = 1/2 − a and c + p_k = 1/2 + b, p_k = a + b.
-    atom = (half + above) - (half - below)
+    prefix = half - below
+    atom = below + above
 
     def better(rng: random.Random) -> Case:
         p = _any_order(rng)
-        mass, weight = _crossing(p)
+        _, mass, weight = exact.crossing(p)
         gap = min(abs(2 * mass - 1), abs(2 * (mass + weight) - 1))
         return Case(gap, "<=", Fraction(factor) * weight, {"p": p})
 
     def better_value(rng: random.Random) -> Case:
         p = _any_order(rng)
-        mass, weight = _crossing(p)
+        _, mass, weight = exact.crossing(p)
         value = max(4 * q * (1 - q) for q in (mass, mass + weight))
         return Case(value, ">=", 1 - (Fraction(factor) * weight) ** 2, {"p": p})
 
-    # 4q(1 − q) of the two prefixes, averaged with weights b and a.
-    mean = above * bisection(half - below, half + below) + below * bisection(
-        half + above, half - above
-    )
+    def value(q: sympy.Expr) -> sympy.Expr:
+        return bisection(q, 1 - q)
+
     return Derivation(
         scope="all L, all p in the simplex, all orders",
         steps=(
-            Identity("the distances add up", 2 * below + 2 * above, scale * 2 * atom),
+            # c = 1/2 − a and c + p_k = 1/2 + b with a > 0 and b >= 0, so that p_k = a + b.
+            Identity(
+                "|2q − 1| of the two prefixes, averaged",
+                ((1 - 2 * prefix) + (2 * (prefix + atom) - 1)) / 2,
+                atom,
+            ),
             RuleStep("smaller", Rule.CONVEX_COMBINATION, "min |2q − 1| <= p_k", better),
             Identity(
-                "mean of 4q(1 − q)",
-                mean / (below + above),
+                "4q(1 − q) of the two prefixes, averaged with weights b and a",
+                (above * value(prefix) + below * value(prefix + atom)) / atom,
                 1 - atom**2 + (below - above) ** 2,
             ),
             RuleStep("larger", Rule.CONVEX_COMBINATION, "max 4q(1 − q) >= 1 − p_k²", better_value),
@@ -404,7 +400,7 @@ def every_order_of_small_integer_rows(profile: Profile, *, factor: str = "1") ->
     def cases() -> Iterator[Case]:
         for length, largest in sizes:
             for weights in exact.weight_vectors(length, largest):
-                mass, atom = _crossing(exact.normalised(weights))
+                _, mass, atom = exact.crossing(exact.normalised(weights))
                 gap = min(abs(2 * mass - 1), abs(2 * (mass + atom) - 1))
                 yield Case(gap, "<=", scale * atom, {"weights": weights})
 
@@ -426,7 +422,7 @@ def derived_from_the_crossing(profile: Profile, *, factor: str = "1") -> Derivat
 
     def prefix_bound(rng: random.Random) -> Case:
         p = _any_order(rng)
-        mass, atom = _crossing(p)
+        _, mass, atom = exact.crossing(p)
         value = max(4 * q * (1 - q) for q in (mass, mass + atom))
         return Case(value, ">=", 1 - Fraction(factor) * max(p) ** 2, {"p": p})
 

@@ -11,10 +11,11 @@ from fractions import Fraction
 import sympy
 
 from theory.claims import _layernorms as norms
-from theory.claims._instances import Matrix, times
-from theory.claims._layernorms import Token, Vector
+from theory.claims import _matrices as m
+from theory.claims._instances import times
+from theory.claims._layernorms import Matrix, Token, Vector
 from theory.derivations import layernorm as symbolic
-from theory.real_layernorm import MODULES, load_layernorm_record
+from theory.real_layernorm import load_layernorm_record
 from verify.claims import Claim, Finding, FindingKind, Planted, Profile, check
 from verify.evidence import (
     Case,
@@ -67,18 +68,21 @@ TRAINED = Claim(
     id="claim_a_3_untested_minilm",
     paper_ref="Corollary A.3; Section 4.4, last paragraphs",
     section="A",
-    statement="In the trained post-LN encoder all-MiniLM-L6-v2, on the stored passages of English "
-    "prose, the hypothesis of Corollary A.3 fails in each of the six layers: the worst-token "
-    "factor is at least 1.05 at each of the twelve LayerNorms, and every token's factor is at "
-    "least 1.5 at each attention LayerNorm. The bound max_i ∏_k a_k,i is above 200, and the "
-    "LayerNorm-only product itself has spectral norm above 4, so that over all twelve LayerNorms "
-    "this term does not contract.",
+    statement="A measurement in float64, norms of products by a floating-point SVD, on the trained "
+    "post-LN encoder all-MiniLM-L6-v2 and eight passages of English prose (State of the Union "
+    "addresses of 1862, 1905 and 1941; 194 tokens with [CLS] and [SEP]): at the attention "
+    "LayerNorm of each of the six layers every token's factor a_k,i is at least 1.5, so that the "
+    "hypothesis of Corollary A.3 fails in every layer on every passage; at each feed-forward "
+    "LayerNorm some token's factor is at least 1.05. On every passage the bound max_i ∏_k a_k,i "
+    "over the twelve LayerNorms is above 200, and the LayerNorm-only product itself has spectral "
+    "norm above 3.4.",
     uses=("corollary_a_3",),
     finding=Finding(
         kind=FindingKind.SHARPENED,
-        text="The paper leaves its sufficient condition untested. On this trained post-LN model it "
-        "fails in every layer, and so does its conclusion: for more than half of the stored tokens "
-        "the LayerNorm-only product has norm above 1. (The model is none of the paper's runs.)",
+        text="The paper leaves its sufficient condition untested. As measured on this model, which "
+        "is none of the paper's, the condition fails in every layer, and its conclusion fails for "
+        "the six layers together: for more than half of the stored tokens the LayerNorm-only "
+        "product has norm above 1.",
     ),
 )
 
@@ -111,8 +115,7 @@ def random_states(
     state = [norms.random_vector(rng, width) for _ in range(length)]
     if rng.random() < 0.5:
         worst = max(range(length), key=lambda i: product_of_factors(columns[i]))
-        rows = [(Fraction(1),) * width, *(token.numerator for token in columns[worst])]
-        kept = norms.orthogonal_to(rows, width)
+        kept = norms.kept_vector(columns[worst], width)
         if kept is not None:
             state = [(Fraction(0),) * width] * length
             state[worst] = kept
@@ -139,7 +142,7 @@ def worst_factor(columns: Sequence[Sequence[Token]], layer: int) -> Fraction:
 
 def state_squared(rows: Sequence[Sequence[Fraction]]) -> Fraction:
     """‖V‖_F²."""
-    return sum((norms.squared_norm(row) for row in rows), Fraction(0))
+    return sum((m.squared(row) for row in rows), Fraction(0))
 
 
 def transposed_image_squared(column: Sequence[Token], u: Sequence[Fraction]) -> Fraction:
@@ -147,9 +150,9 @@ def transposed_image_squared(column: Sequence[Token], u: Sequence[Fraction]) -> 
     image: Sequence[Fraction] = u
     sigmas = Fraction(1)
     for token in reversed(column):
-        image = times(norms.transpose(token.sigma_jacobian), image)
+        image = m.apply(m.transposed(token.sigma_jacobian), image)
         sigmas *= token.sigma_squared
-    return norms.squared_norm(image) / sigmas
+    return m.squared(image) / sigmas
 
 
 def show(columns: Sequence[Sequence[Token]], state: Sequence[Vector]) -> dict[str, object]:
@@ -262,13 +265,13 @@ def sequence_cases(columns: Sequence[Sequence[Token]], scale: Fraction) -> Itera
     for turned in (False, True):
         grams = []
         for column in columns:
-            matrix = norms.identity(column[0].width)
+            matrix: Matrix = m.identity(column[0].width)
             for token in column:
-                matrix = norms.product(token.sigma_jacobian, matrix)
+                matrix = m.product(token.sigma_jacobian, matrix)
             if turned:
-                matrix = norms.transpose(matrix)
+                matrix = m.transposed(matrix)
             sigmas = math.prod((t.sigma_squared for t in column), start=Fraction(1))
-            gram = norms.product(norms.transpose(matrix), matrix)
+            gram = m.product(m.transposed(matrix), matrix)
             grams.append(norms.scaled(gram, 1 / sigmas))
         yield norms.gram_at_most(block_diagonal(grams), scale * bound, instance)
     layerwise = math.prod((worst_factor(columns, k) for k in range(2)), start=Fraction(1))
@@ -295,10 +298,10 @@ def block_diagonal(blocks: Sequence[Matrix]) -> Matrix:
 def block_of_known_norm(rng: random.Random, width: int) -> tuple[Matrix, Fraction, Vector]:
     """A block M with ‖M‖₂², and x with ‖Mx‖² = ‖M‖₂²‖x‖²: a reflection, then a diagonal."""
     axis = norms.random_vector(rng, width)
-    length = norms.squared_norm(axis) or Fraction(1)
+    length = m.squared(axis) or Fraction(1)
     reflection = tuple(
         tuple(unit - 2 * a * b / length for unit, b in zip(row, axis, strict=True))
-        for a, row in zip(axis, norms.identity(width), strict=True)
+        for a, row in zip(axis, m.identity(width), strict=True)
     )
     entries = norms.random_vector(rng, width)
     top = max(range(width), key=lambda j: abs(entries[j]))
@@ -332,8 +335,8 @@ def derived_row_by_row(profile: Profile, *, factor: str = "1") -> Derivation:
 
     def block_inf(rng: random.Random) -> Case:
         blocks, rows, bound = random_block_case(rng)
-        image = max(norms.squared_norm(times(b, x)) for b, x in zip(blocks, rows, strict=True))
-        most = max(map(norms.squared_norm, rows))
+        image = max(m.squared(times(b, x)) for b, x in zip(blocks, rows, strict=True))
+        most = max(map(m.squared, rows))
         return Case(image, "<=", scale * bound * most, {"M": blocks, "X": rows})
 
     return Derivation(
@@ -384,22 +387,24 @@ def every_pair_of_small_blocks(profile: Profile, *, blocks: int = 2) -> Evidence
 
 @check(HYPOTHESIS, kind=Kind.DERIVATION, planted=Planted("the norm is 1.98^m", factor="1.98"))
 def derived_by_an_invariant_direction(profile: Profile, *, factor: str = "2") -> Derivation:
-    """A vector orthogonal to 1 and ŷ is doubled by every module."""
-    c = symbolic.direction()
-    sigma = sympy.Rational(1, 2)
-    image = c.image.subs({c.mean: 0, c.pairing: 0}) / sigma
+    """A vector orthogonal to 1 and ŷ is doubled by every module, whose Jacobian is LN's own."""
+    s = symbolic.layer_norm_vector(3)
+    token = doubling_token()
+    at = dict(zip([*s.x, *s.gamma, symbolic.eps], [*token.x, *token.gamma, token.eps], strict=True))
+    jacobian = s.output.jacobian(s.x).subs(at)
+    kept = sympy.Matrix([1, 1, -2])
 
     def grows(rng: random.Random) -> Case:
-        token, kept = doubling_token(), norms.fractions((1, 1, -2))
-        stack = [token] * rng.randint(1, 12)
-        bound = Fraction(factor) ** (2 * len(stack)) * norms.squared_norm(kept)
-        return Case(norms.product_image_squared(stack, kept), "==", bound, {"m": len(stack)})
+        stack, v = [token] * rng.randint(1, 12), norms.fractions((1, 1, -2))
+        bound = Fraction(factor) ** (2 * len(stack)) * m.squared(v)
+        return Case(norms.product_image_squared(stack, v), "==", bound, {"m": len(stack)})
 
     return Derivation(
         scope="all m >= 1, at y = (1/4, −1/4, 0), ε = 5/24, γ = 1",
         steps=(
-            Identity("Jv = v/σ = 2v for v ⟂ 1, ŷ", image, 2 * c.v),
-            RuleStep("growth", Rule.INDUCTION, "‖∏J v‖ = 2^m‖v‖", grows),
+            Identity("‖γ‖_∞/σ = 2", 1 / s.sigma.subs(at), 2),
+            Identity("Jv = 2v for v = (1, 1, −2)", jacobian * kept, 2 * kept),
+            RuleStep("growth", Rule.INDUCTION, "‖∏J v‖ = 2^m‖v‖, the bound of A.3", grows),
         ),
     )
 
@@ -410,19 +415,19 @@ def doubling_token() -> Token:
     return Token(x, norms.fractions((1, 1, 1)), Fraction(1, 4) - Fraction(1, 24))
 
 
-@check(HYPOTHESIS, kind=Kind.CERTIFICATE, planted=Planted("the norm is below 1.98^m", rate="1.98"))
+@check(HYPOTHESIS, kind=Kind.CERTIFICATE, planted=Planted("the norm is 1.98^m", rate="1.98"))
 def product_norm_is_two_to_the_m(profile: Profile, *, rate: str = "2") -> Evidence:
-    """The spectral norm of the product between (2 − 10⁻⁶)^m and 2^m, and each factor exactly 2."""
+    """The spectral norm of the product is 2^m, by two exact LDLᵀ, and each factor is 2."""
 
     def cases() -> Iterator[Case]:
         token = doubling_token()
-        matrix = norms.identity(3)
+        matrix: Matrix = m.identity(3)
         for depth in range(1, profile.pick(12, 36) + 1):
             # σ = 1/2, so J itself is rational.
-            matrix = norms.product(norms.scaled(token.sigma_jacobian, Fraction(2)), matrix)
-            below = (2 - Fraction(1, 10**6)) ** (2 * depth)
-            yield norms.norm_at_most(matrix, Fraction(rate) ** (2 * depth), {"m": depth})
-            yield norms.norm_exceeds(matrix, below, {"m": depth})
+            matrix = m.product(norms.scaled(token.sigma_jacobian, Fraction(2)), matrix)
+            square = Fraction(rate) ** (2 * depth)
+            yield m.spectral_at_most(matrix, square, {"m": depth})
+            yield m.spectral_at_least(matrix, square, {"m": depth})
             yield Case(norms.factor_squared(token), "==", 4, {"m": depth})
 
     return judge(cases(), scope=f"m = 1..{profile.pick(12, 36)} equal modules, d = 3, L = 1")
@@ -439,23 +444,17 @@ FORWARD_PASS = Tolerance(
 @check(
     TRAINED,
     kind=Kind.FLOAT,
-    planted=Planted("every token's factor exceeds 1 at the FFN LayerNorms too", every_token="ffn"),
+    planted=Planted("every token's factor is at least 1.6", least=1.6),
 )
-def worst_factor_at_each_layer_norm(
-    profile: Profile, *, every_token: str = "attention"
-) -> Evidence:
-    """The factors of every stored token at all twelve LayerNorms."""
-    record = load_layernorm_record()
-    factors = record.factors
+def factors_at_each_layer_norm(profile: Profile, *, least: float = 1.5) -> Evidence:
+    """Every stored token's factor at the attention LayerNorms, the largest one at the others."""
+    factors = load_layernorm_record().factors
 
     def cases() -> Iterator[Case]:
-        for layer, modules in enumerate(factors):
-            for name, values in zip(MODULES, modules, strict=True):
-                where = {"layer": layer, "LayerNorm": name}
-                yield Case(float(values.max()), ">=", 1.05, where | {"token": "worst"})
-                if name == every_token:
-                    for token, value in enumerate(values):
-                        yield Case(float(value), ">=", 1.5, where | {"token": token})
+        for layer, (attention, feed_forward) in enumerate(factors):
+            for token, value in enumerate(attention):
+                yield Case(float(value), ">=", least, {"layer": layer, "token": token})
+            yield Case(float(feed_forward.max()), ">=", 1.05, {"layer": layer, "token": "worst"})
 
     return judge(cases(), scope=stored_scope(factors.shape[2]), tolerance=FORWARD_PASS)
 
@@ -463,18 +462,21 @@ def worst_factor_at_each_layer_norm(
 @check(
     TRAINED,
     kind=Kind.FLOAT,
-    planted=Planted("the bound holds with a constant 65 times smaller", slack=1 / 65),
+    planted=Planted("the product's norm is above 3.5 on every passage", least=3.5),
 )
-def layer_norm_only_product(profile: Profile, *, slack: float = 1.0) -> Evidence:
-    """The measured norm of each token's product, below the corollary's bound and above 1."""
+def layer_norm_only_product(profile: Profile, *, least: float = 3.4) -> Evidence:
+    """The measured norm of each token's product, and on each passage the largest one."""
     record = load_layernorm_record()
     bounds = record.factors.prod(axis=(0, 1))
 
     def cases() -> Iterator[Case]:
         for token, (norm, bound) in enumerate(zip(record.product_norm, bounds, strict=True)):
-            yield Case(float(norm), "<=", slack * float(bound), {"token": token})
-        yield Case(float(bounds.max()), ">=", 200.0, {"token": "worst bound"})
-        yield Case(float(record.product_norm.max()), ">=", 4.0, {"token": "worst norm"})
+            yield Case(float(norm), "<=", float(bound), {"token": token})
+        for index in range(int(record.passage.max()) + 1):
+            here = record.passage == index
+            where = {"passage": index}
+            yield Case(float(bounds[here].max()), ">=", 200.0, where)
+            yield Case(float(record.product_norm[here].max()), ">=", least, where)
         expanding = float((record.product_norm > 1.0).mean())
         yield Case(expanding, ">=", 0.5, {"share of tokens": "norm above 1"})
 

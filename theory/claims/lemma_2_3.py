@@ -12,6 +12,7 @@ import sympy
 
 from theory.claims import _instances as exact
 from theory.claims import _matrices as m
+from theory.derivations.mixture import variance_and_gap
 from theory.norms import block_inf_rms
 from theory.softmax import softmax
 from verify.claims import Claim, Planted, Profile, check
@@ -93,6 +94,15 @@ def key_by_key(profile: Profile, *, factor: str = "1") -> Derivation:
         _, values, norms = _rational_norms(rng)
         return Case(m.dot(values[0], values[-1]), "<=", norms[0] * norms[-1], {"V": values})
 
+    def one_direction(rng: random.Random) -> Case:
+        weights, values, _ = _rational_norms(rng)
+        v, norm = rng.choice(PYTHAGOREAN)
+        stretches = [rng.randint(0, 4) for _ in values]
+        collinear = [[s * entry for entry in v] for s in stretches]
+        image = m.squared(m.product([weights], collinear)[0])
+        mean = m.dot(weights, stretches) * norm
+        return Case(image, "==", mean**2, {"a": weights, "V": collinear})
+
     return Derivation(
         scope="all L, all widths",
         steps=(
@@ -104,6 +114,7 @@ def key_by_key(profile: Profile, *, factor: str = "1") -> Derivation:
             ),
             RuleStep("both brackets", Rule.CAUCHY_SCHWARZ, "⟨v, w⟩ <= ‖v‖‖w‖", inner_product),
             RuleStep("all keys", Rule.INDUCTION, "‖Σ a_j v_j‖ <= Σ a_j ‖v_j‖", all_keys),
+            RuleStep("equality", Rule.ATTAINMENT, "v_j = s_j v with s_j >= 0", one_direction),
         ),
     )
 
@@ -190,49 +201,58 @@ def every_small_row_of_norms(profile: Profile, *, factor: str = "1") -> Evidence
 
 
 @check(LEMMA, kind=Kind.DERIVATION, planted=Planted("the bound is 1% smaller", factor="0.99"))
-def both_steps_for_every_row(profile: Profile, *, factor: str = "1") -> Derivation:
-    """Besides the two steps, a second proof: the variance of the values under the weights."""
+def variance_of_every_row(profile: Profile, *, factor: str = "1") -> Derivation:
+    """A proof beside the paper's two steps: the variance of the values under a row's weights."""
     scale_squared = Fraction(factor) ** 2
-    n = sympy.Symbol("n", integer=True, positive=True)
-    j = sympy.Symbol("j", integer=True)
-    w, mean = sympy.symbols("v_0 o", real=True)
-    a, v = sympy.IndexedBase("a"), sympy.IndexedBase("v", real=True)
+    variance, gap = variance_and_gap()
 
-    def total(term: sympy.Expr) -> sympy.Sum:
-        return sympy.Sum(term, (j, 1, n))
-
-    # One feature of n + 1 keys. Weights sum to 1 and the mean is o: the last key's two numbers.
-    last = 1 - total(a[j])
-    last_part = mean - total(a[j] * v[j])
-
-    def whole_matrix(rng: random.Random) -> Case:
+    def draw(rng: random.Random) -> tuple[m.Matrix, m.Matrix]:
         queries, keys, width = (rng.randint(1, 4) for _ in range(3))
         values = m.random_matrix(rng, keys, width)
         if rng.random() < 0.25:
             values = [values[0]] * keys
-        mixing = m.random_stochastic(rng, queries, keys)
+        return m.random_stochastic(rng, queries, keys), values
+
+    def one_row(rng: random.Random) -> Case:
+        (row, *_), values = draw(rng)
+        mean = m.dot(row, [m.squared(v) for v in values])
+        return Case(m.squared(m.product([row], values)[0]), "<=", mean, {"a": row, "V": values})
+
+    def below_the_maximum(rng: random.Random) -> Case:
+        (row, *_), values = draw(rng)
+        squares = [m.squared(v) for v in values]
+        return Case(m.dot(row, squares), "<=", max(squares), {"a": row, "V": values})
+
+    def whole_matrix(rng: random.Random) -> Case:
+        mixing, values = draw(rng)
         image = m.largest_row_squared(m.product(mixing, values))
         bound = scale_squared * m.largest_row_squared(values)
         return Case(image, "<=", bound, {"A": mixing, "V": values})
 
+    def equal_rows(rng: random.Random) -> Case:
+        mixing, values = draw(rng)
+        constant = [values[0]] * len(values)
+        image = m.largest_row_squared(m.product(mixing, constant))
+        return Case(image, "==", m.largest_row_squared(constant), {"A": mixing, "V": constant})
+
     return Derivation(
         scope="all shapes of A, all widths of V, every mask that leaves a key to each query",
         steps=(
-            # Σ a_j (v_j − o)² >= 0, where last · v_0 = last_part.
-            Identity(
-                "variance of one feature",
-                total(a[j] * (v[j] - mean) ** 2)
-                + last_part * w
-                - 2 * mean * last_part
-                + last * mean**2,
-                total(a[j] * v[j] ** 2) + last_part * w - mean**2,
+            Identity("variance of one feature, o = Σ a_j v_j", variance, gap),
+            RuleStep(
+                "one row",
+                Rule.SUM_OF_SQUARES,
+                "‖(AV)_i‖² <= Σ_j A_ij ‖v_j‖², the variances of all features being >= 0",
+                one_row,
             ),
             RuleStep(
-                "every row",
-                Rule.TRANSITIVITY,
-                "‖(AV)_i‖ <= Σ_j A_ij‖v_j‖ <= max_j ‖v_j‖ for every i; divide by √d",
-                whole_matrix,
+                "its maximum",
+                Rule.CONVEX_COMBINATION,
+                "Σ_j A_ij ‖v_j‖² <= max_j ‖v_j‖²",
+                below_the_maximum,
             ),
+            RuleStep("every row", Rule.TERMWISE, "max over i, over √d", whole_matrix),
+            RuleStep("equality", Rule.ATTAINMENT, "all rows of V equal", equal_rows),
         ),
     )
 

@@ -54,15 +54,15 @@ LEMMA = Claim(
     paper_ref="Lemma 2.4",
     section="2",
     statement="‖LN(x)‖_rms <= ‖γ‖_∞ + ‖β‖_∞ for every width d, γ, β and x with σ(x) > 0, that is, "
-    "for ε > 0 or x not constant. Attained: ε = 0, x = ±s with as many of each sign, |γ_j| "
+    "for ε > 0 or x not constant. Attained: ε = 0, x = μ ± s with as many of each sign, |γ_j| "
     "constant and β_j of constant size and the sign of γ_j x̂_j.",
     uses=("lemma_2_4_step_xhat", "lemma_2_4_step_gamma", "lemma_2_4_step_beta", "definition_2_2"),
     finding=Finding(
         kind=FindingKind.CAVEAT,
-        text="The lemma speaks of every x, which needs σ(x) > 0: ε > 0, or x not constant. The "
-        "formula in Section 2.1 has no ε; that ε > 0 is stated only in Lemma A.1. With ε > 0 a "
-        "constant token gives LN(x) = β, and so does every token of width 1. A sharper form is "
-        "beyond_lemma_2_4_sharper.",
+        text="The lemma speaks of every x, which needs σ(x) > 0: ε > 0, or x not constant. "
+        "Section 2 leaves σ undefined; the proof puts ε under the root, and Lemma A.1 is the first "
+        "to say that ε > 0. With ε > 0 a constant token gives LN(x) = β, and so does every token "
+        "of width 1. A sharper form is beyond_lemma_2_4_sharper.",
     ),
 )
 
@@ -72,12 +72,9 @@ LEMMA = Claim(
 
 @check(STEP_XHAT, kind=Kind.DERIVATION, planted=Planted("ε enters with the wrong sign", sign=+1))
 def from_the_definition(profile: Profile, *, sign: int = -1) -> Derivation:
-    """Two coordinates and the two power sums of the rest, at every width d >= 2."""
-    norm = symbolic.split_layer_norm()
+    """The power sums of x give σ² and Σ x̂_j², at every width d >= 1."""
+    _, square, sigma_squared = symbolic.xhat_moments()
     d, eps = symbolic.d, symbolic.eps
-    mean = (norm.x_i + norm.x_k + symbolic.rest_sum) / d
-    rest = symbolic.rest_squares - 2 * mean * symbolic.rest_sum + (d - 2) * mean**2
-    square = norm.xhat_i**2 + norm.xhat_k**2 + rest / norm.sigma**2
 
     def formula(rng: random.Random) -> Case:
         token = m.random_token(rng)
@@ -96,8 +93,9 @@ def from_the_definition(profile: Profile, *, sign: int = -1) -> Derivation:
     return Derivation(
         scope="all d, all x, all ε >= 0 with σ > 0",
         steps=(
-            Identity("‖x̂‖²", square, d * (norm.sigma**2 + sign * eps) / norm.sigma**2),
-            RuleStep("d = 1 and ε = 0 too", Rule.CASE_SPLIT, "‖x̂‖² = d(1 − ρ)", formula),
+            # Rational in ε, so that ε = 0 is no exception where σ > 0.
+            Identity("‖x̂‖²", square, d * (sigma_squared + sign * eps) / sigma_squared),
+            RuleStep("in terms of ρ", Rule.DEFINITION, "‖x̂‖² = d(1 − ρ), ρ = ε/σ²", formula),
             RuleStep("at most d", Rule.MONOTONICITY, "ρ >= 0", at_most_d),
             RuleStep("equality", Rule.CASE_SPLIT, "ρ = 0 iff ε = 0", equality),
         ),
@@ -255,13 +253,21 @@ def every_small_shift(profile: Profile, *, fewer: int = 0) -> Evidence:
 # ----------------------------------------------------------------------------------- lemma
 
 
+def _equality_case(rng: random.Random) -> tuple[m.Token, m.Vector, m.Vector]:
+    """ε = 0, a balanced token, |γ_j| constant, β_j of constant size and the sign of γ_j x̂_j."""
+    token = m.balanced_token(rng)
+    while token.eps:
+        token = m.balanced_token(rng)
+    size, shift = rng.randint(0, 3), rng.randint(0, 3)
+    gamma = [rng.choice((-size, size)) for _ in token.x]
+    beta = [shift if g * h > 0 else -shift for g, h in zip(gamma, token.xhat, strict=True)]
+    return token, gamma, beta
+
+
 def _with_parameters(rng: random.Random) -> tuple[m.Token, m.Vector, m.Vector]:
     """A token with γ and β; the lemma's equality case is frequent."""
     if rng.random() < 0.3:
-        token = m.balanced_token(rng)
-        gamma: m.Vector = [rng.choice((-2, 2)) for _ in token.x]
-        beta: m.Vector = [3 if g * h > 0 else -3 for g, h in zip(gamma, token.xhat, strict=True)]
-        return token, gamma, beta
+        return _equality_case(rng)
     token = m.random_token(rng)
     gamma, beta = m.random_matrix(rng, 2, len(token.x))
     return token, gamma, beta
@@ -287,6 +293,12 @@ def three_gaps(profile: Profile, *, factor: str = "1") -> Derivation:
         instance = {"x": token.x, "σ": token.sigma, "γ": gamma, "β": beta}
         return Case(mean_square, "<=", bound, instance)
 
+    def attained(rng: random.Random) -> Case:
+        token, gamma, beta = _equality_case(rng)
+        mean_square = Fraction(m.squared(token.layer_norm(gamma, beta))) / len(beta)
+        bound = (m.sup_norm(gamma) + m.sup_norm(beta)) ** 2
+        return Case(mean_square, "==", bound, {"x": token.x, "γ": gamma, "β": beta})
+
     return Derivation(
         scope="all d, all x, γ, β, all ε >= 0 with σ > 0",
         steps=(
@@ -303,7 +315,8 @@ def three_gaps(profile: Profile, *, factor: str = "1") -> Derivation:
                 "⟨γ ⊙ x̂, β⟩ <= ‖γ ⊙ x̂‖‖β‖ <= √d G √d B; the other two gaps are the steps' own",
                 inner_product,
             ),
-            RuleStep("divide by d", Rule.TRIANGLE_INEQUALITY, "‖LN(x)‖_rms <= G + B", lemma),
+            RuleStep("no gap is negative", Rule.TERMWISE, "‖LN(x)‖_rms <= G + B", lemma),
+            RuleStep("equality", Rule.ATTAINMENT, "ε = 0, x = μ ± s, γ_j x̂_j β_j >= 0", attained),
         ),
     )
 

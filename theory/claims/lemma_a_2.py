@@ -10,6 +10,7 @@ from fractions import Fraction
 import sympy
 
 from theory.claims import _layernorms as norms
+from theory.claims import _matrices as m
 from theory.claims._instances import times
 from theory.claims._layernorms import Token, Vector
 from theory.derivations import layernorm as symbolic
@@ -27,25 +28,19 @@ CENTRED = Claim(
     id="lemma_a_2_part_ii",
     paper_ref="Lemma A.2(ii)",
     section="A",
-    statement="Under the same hypotheses ‖J_LN(y)v‖₂ <= (‖γ‖_∞/σ(y))‖v‖₂ for every v with "
-    "Σ v_j = 0; with α = ŷᵀv/d, ‖v − αŷ‖² = ‖v‖² − α²(2d − ‖ŷ‖²), and 2d − ‖ŷ‖² >= d.",
+    statement="For every d >= 1, y and γ in R^d, ε >= 0 with σ(y) > 0, and v in R^d with "
+    "Σ v_j = 0, ‖J_LN(y)v‖₂ <= (‖γ‖_∞/σ(y))‖v‖₂; with α = ŷᵀv/d, "
+    "‖v − αŷ‖² = ‖v‖² − α²(2d − ‖ŷ‖²), and 2d − ‖ŷ‖² >= d.",
     uses=("fact_ln_jacobian", "lemma_a_1_step_rank_one"),
 )
 ALONG_TOKEN = Claim(
     id="lemma_a_2_part_iii",
     paper_ref="Lemma A.2(iii)",
     section="A",
-    statement="Under the same hypotheses J_LN(y)ŷ = (ρ/σ)γ ⊙ ŷ with ρ = 1 − ‖ŷ‖²/d = ε/σ² in "
-    "[0, 1], so that ‖J_LN(y)ŷ‖₂ <= (‖γ‖_∞/σ)ρ‖ŷ‖₂, with equality where |γ_j| is constant; "
-    "ρ < 1 exactly where y is not constant.",
+    statement="For every d >= 1, y and γ in R^d and ε >= 0 with σ(y) > 0, J_LN(y)ŷ = (ρ/σ)γ ⊙ ŷ "
+    "with ρ = 1 − ‖ŷ‖²/d = ε/σ² in [0, 1], so that ‖J_LN(y)ŷ‖₂ <= (‖γ‖_∞/σ)ρ‖ŷ‖₂, with "
+    "equality where |γ_j| is constant; ρ < 1 exactly where y is not constant.",
     uses=("fact_ln_jacobian", "lemma_a_1_step_rank_one"),
-    finding=Finding(
-        kind=FindingKind.CAVEAT,
-        text="σ(y) > 0 is needed, which ε > 0 grants: with ε = 0 a constant token has no "
-        "Jacobian, and every other token has ρ = 0, so that ŷ is annihilated (the proof's "
-        "ρ in (0, 1] is for ε > 0). At a constant token with ε > 0, ρ = 1 and ŷ = 0, and the part "
-        "says 0 <= 0.",
-    ),
 )
 PRODUCT = Claim(
     id="lemma_a_2_part_iv",
@@ -80,18 +75,8 @@ def derived_from_shift_invariance(profile: Profile, *, others: int = 1) -> Deriv
     The derivative at t = 0 is J1.
     """
     s = symbolic.split_layer_norm()
-    d, total, squares = symbolic.d, symbolic.rest_sum, symbolic.rest_squares
     t = sympy.Symbol("t", real=True)
-    moved = others * t
-    shifted = s.output.subs(
-        {
-            s.x_i: s.x_i + t,
-            s.x_k: s.x_k + moved,
-            total: total + (d - 2) * moved,
-            squares: squares + 2 * moved * total + (d - 2) * moved**2,
-        },
-        simultaneous=True,
-    )
+    shifted = symbolic.shifted(s, t, others * t)
     c = symbolic.direction()
     row = c.image.subs({c.v: 1, c.mean: 1, c.pairing: c.summed(c.h)})
 
@@ -101,7 +86,8 @@ def derived_from_shift_invariance(profile: Profile, *, others: int = 1) -> Deriv
         return Case(norms.image_squared(token, ones), "==", 0, token.describe())
 
     return Derivation(
-        scope="all d >= 1 (the shift: all d >= 2, two coordinates at a time), all y, γ and β",
+        scope="all d >= 1 (the shift: all d >= 2, two coordinates at a time), all y, γ and β, all "
+        "ε >= 0 with σ > 0",
         steps=(
             Identity("LN(x + t1) = LN(x)", shifted, s.output),
             Identity("(P − ŷŷᵀ/d)1 = 0", row, 0),
@@ -138,12 +124,12 @@ def derived_for_every_centred_vector(profile: Profile, *, factor: str = "1") -> 
 
     def shorter(rng: random.Random) -> Case:
         token, v = random_centred(rng)
-        image = norms.squared_norm(times(token.bracket, v))
-        return Case(image, "<=", scale * norms.squared_norm(v), token.describe() | {"v": v})
+        image = m.squared(times(token.bracket, v))
+        return Case(image, "<=", scale * m.squared(v), token.describe() | {"v": v})
 
     def bounded(rng: random.Random) -> Case:
         token, v = random_centred(rng)
-        bound = scale * token.top_squared * norms.squared_norm(v)
+        bound = scale * token.top_squared * m.squared(v)
         return Case(norms.image_squared(token, v), "<=", bound, token.describe() | {"v": v})
 
     return Derivation(
@@ -178,7 +164,7 @@ def every_small_token_and_vector(profile: Profile, *, factor: str = "1") -> Evid
                 if sum(entries):
                     continue
                 v = norms.fractions(entries)
-                bound = Fraction(factor) ** 2 * token.top_squared * norms.squared_norm(v)
+                bound = Fraction(factor) ** 2 * token.top_squared * m.squared(v)
                 instance = token.describe() | {"v": v}
                 yield Case(norms.image_squared(token, v), "<=", bound, instance)
 
@@ -199,7 +185,7 @@ def derived_by_substitution(profile: Profile, *, factor: str = "1") -> Derivatio
 
     def bounded(rng: random.Random) -> Case:
         token = norms.random_token(rng)
-        c_squared = norms.squared_norm(token.numerator)
+        c_squared = m.squared(token.numerator)
         bound = Fraction(factor) ** 2 * token.top_squared * token.rho**2 * c_squared
         return Case(norms.image_squared(token, token.numerator), "<=", bound, token.describe())
 
@@ -230,9 +216,9 @@ def every_small_token_along_itself(profile: Profile, *, factor: str = "1") -> Ev
             image = token.sigma_derivative(c)
             for g, a, b in zip(token.gamma, c, image, strict=True):
                 yield Case(b, "==", rho * g * a, token.describe())
-            bound = token.top_squared * rho**2 * norms.squared_norm(c)
+            bound = token.top_squared * rho**2 * m.squared(c)
             flat = len({abs(g) for g in token.gamma}) == 1
-            yield Case(norms.squared_norm(image), "==" if flat else "<=", bound, token.describe())
+            yield Case(m.squared(image), "==" if flat else "<=", bound, token.describe())
 
     return judge(cases(), scope=norms.small_scope(profile))
 
@@ -249,7 +235,7 @@ def derived_by_induction(profile: Profile, *, factor: str = "1") -> Derivation:
 
     def whole_product(rng: random.Random) -> Case:
         stack, u = norms.random_stack(rng)
-        bound = scale * norms.squared_norm(u)
+        bound = scale * m.squared(u)
         for token in stack:
             bound *= norms.factor_squared(token)
         return Case(norms.product_image_squared(stack, u), "<=", bound, norms.show_stack(stack, u))
@@ -257,7 +243,7 @@ def derived_by_induction(profile: Profile, *, factor: str = "1") -> Derivation:
     def geometric(rng: random.Random) -> Case:
         stack, u = norms.random_stack(rng, contracting=True)
         worst = max((norms.factor_squared(token) for token in stack), default=Fraction(0))
-        bound = scale * worst ** len(stack) * norms.squared_norm(u)
+        bound = scale * worst ** len(stack) * m.squared(u)
         return Case(norms.product_image_squared(stack, u), "<=", bound, norms.show_stack(stack, u))
 
     return Derivation(
@@ -293,9 +279,9 @@ def every_pair_of_small_modules(profile: Profile, *, factor: str = "1") -> Evide
         for width, largest in sizes:
             tokens = list(norms.all_tokens(width, largest, (1, 2), (Fraction(0), Fraction(1, 4))))
             for first, second in itertools.product(tokens, repeat=2):
-                matrix = norms.product(second.sigma_jacobian, first.sigma_jacobian)
+                matrix = m.product(second.sigma_jacobian, first.sigma_jacobian)
                 bound = Fraction(factor) ** 2 * first.top_squared * second.top_squared
-                yield norms.norm_at_most(matrix, bound, norms.show_stack([first, second], ()))
+                yield m.spectral_at_most(matrix, bound, norms.show_stack([first, second], ()))
 
     shown = ", ".join(f"d = {width}: 0..{largest}" for width, largest in sizes)
     return judge(

@@ -5,14 +5,16 @@ from __future__ import annotations
 import itertools
 import math
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 
 import sympy
 
 from theory.claims import _instances as exact
+from theory.claims import _partitions
 from theory.derivations import softmax as symbolic
 from theory.derivations.balanced_mass import bisection
+from theory.derivations.layernorm import coordinate_sum
 from theory.theta import Status, solve_theta
 from verify.certificates import subset_discrepancy
 from verify.claims import Claim, Finding, FindingKind, Planted, Profile, check
@@ -56,8 +58,9 @@ HARDNESS = Claim(
         kind=FindingKind.SHARPENED,
         text="The hardness is weak: it needs common denominators that grow exponentially with L, "
         "since dynamic programming finds D in O(L·W) bit operations. Nor does it force lower "
-        "bounds on large-L experiments: softmax rows of length 1024 are decided, correctly "
-        "rounded, and where the value is 1.0 the mass of one subset proves it.",
+        "bounds on large-L experiments: softmax rows of 1024 Gaussian logits, from flat to nearly "
+        "one-hot, are decided and correctly rounded, and where the value is 1.0 the mass of one "
+        "subset proves it.",
     ),
 )
 
@@ -65,19 +68,17 @@ HARDNESS = Claim(
 # ---------------------------------------------------------------------------------- Laplacian
 
 
-def _two_weights_and_rest() -> tuple[sympy.Expr, sympy.Expr, sympy.Expr]:
-    """p_i, p_k and the sum of all other weights of a softmax, which add up to 1 identically."""
-    u_i, u_k, p_i, p_k = symbolic.split_softmax()
-    (others,) = p_i.free_symbols - {u_i, u_k, symbolic.tau}
-    partition = sympy.exp(u_i / symbolic.tau) / p_i
-    return p_i, p_k, others / partition
-
-
 @check(LAPLACIAN, kind=Kind.DERIVATION, planted=Planted("degrees p_i", self_loop=0))
 def derived_for_every_length(profile: Profile, *, self_loop: int = 1) -> Derivation:
-    """Degrees from the softmax itself; the quadratic form edge by edge."""
-    p_i, p_k, rest = _two_weights_and_rest()
-    a, b, x, y = sympy.symbols("p_i p_j x_i x_j", real=True)
+    """Sums over the edges of any number of vertices, from Σ p_j = 1 alone."""
+    p_i, p_j, x_i, x_j = sympy.symbols("p_i p_j x_i x_j", real=True)
+    mean, square = sympy.symbols("alpha Q", real=True)
+
+    def over(a: sympy.Symbol, x: sympy.Symbol) -> Callable[[sympy.Expr], sympy.Expr]:
+        sums = {a: sympy.Integer(1), a * x: mean, a * x**2: square}
+        return coordinate_sum((a, x), sums)
+
+    over_i, over_j = over(p_i, x_i), over(p_j, x_j)
 
     def random_pair(rng: random.Random) -> tuple[exact.Distribution, list[Fraction]]:
         p = exact.random_distribution(rng, rng.randint(1, 6))
@@ -96,25 +97,19 @@ def derived_for_every_length(profile: Profile, *, self_loop: int = 1) -> Derivat
         return Case(exact.quadratic_form(exact.jacobian(p), v), ">=", 0, {"p": p, "x": v})
 
     return Derivation(
-        scope="all L >= 2 (one edge and the rest at a time), all p",
+        scope="all L, all p in the simplex",
         steps=(
-            Identity("the weights add up", p_i + p_k + rest, 1),
             Identity(
-                "degree of i = diagonal entry",
-                p_i * p_k + p_i * rest,
+                "degree of i, Σ over j ≠ i of p_i p_j = diagonal entry",
+                over_j(p_i * p_j) - p_i**2,
                 p_i - self_loop * p_i**2,
             ),
             Identity(
-                "one edge of the double sum",
-                a * b * (x - y) ** 2,
-                (a * x**2) * b + a * (b * y**2) - 2 * (a * x) * (b * y),
+                "½ ΣΣ p_i p_j (x_i − x_j)² where Σ p_i x_i = α, Σ p_i x_i² = Q",
+                over_i(over_j(p_i * p_j * (x_i - x_j) ** 2)) / 2,
+                square - mean**2,
             ),
-            RuleStep(
-                "form",
-                Rule.LINEARITY,
-                "½ ΣΣ p_i p_j (x_i − x_j)² = Σ p_i x_i² − (Σ p_i x_i)² = xᵀ(Diag p − ppᵀ)x",
-                form,
-            ),
+            RuleStep("form", Rule.DEFINITION, "xᵀ(Diag p − ppᵀ)x = Q − α², the edges' sum", form),
             RuleStep("semidefinite", Rule.SUM_OF_SQUARES, "xᵀ(Diag p − ppᵀ)x >= 0", semidefinite),
         ),
     )
@@ -316,30 +311,6 @@ def every_maximum_cut(profile: Profile, *, factor: str = "4") -> Evidence:
 # ---------------------------------------------------------------------------------- hardness
 
 
-def _reachable(weights: Sequence[int]) -> int:
-    """Dynamic programming: bit s of the result is set when some subset adds up to s."""
-    sums = 1
-    for weight in weights:
-        sums |= sums << weight
-    return sums
-
-
-def _has_partition(weights: Sequence[int], imbalance: int = 0) -> bool:
-    """Whether two parts differ by at most ``imbalance`` (0: a perfect partition)."""
-    total = sum(weights)
-    sums = _reachable(weights)
-    return any(
-        sums >> ((total - gap) // 2) & 1 for gap in range(imbalance + 1) if (total - gap) % 2 == 0
-    )
-
-
-def _discrepancy_by_dynamic_programming(weights: Sequence[int]) -> int:
-    """D = min |2a(S) − W|, from the largest reachable sum that is at most W/2."""
-    half = sum(weights) // 2
-    below = _reachable(weights) & ((1 << (half + 1)) - 1)
-    return sum(weights) - 2 * (below.bit_length() - 1)
-
-
 def _discrepancy_by_intervals(weights: Sequence[float]) -> Fraction:
     """D = min |2w(S) − W| for floats, exactly, where no subset comes very close to W/2.
 
@@ -375,13 +346,13 @@ def reduction_from_partition(profile: Profile, *, imbalance: int = 0) -> Derivat
 
     def value(rng: random.Random) -> Case:
         a = draw(rng)
-        gap = Fraction(_discrepancy_by_dynamic_programming(a), sum(a))
+        gap = Fraction(_partitions.imbalance(a), sum(a))
         return Case(exact.theta_by_definition(exact.normalised(a)), "==", 1 - gap**2, {"a": a})
 
     def equivalence(rng: random.Random) -> Case:
         a = draw(rng)
         is_one = exact.theta_by_definition(exact.normalised(a)) == 1
-        return Case(int(is_one), "==", int(_has_partition(a, imbalance)), {"a": a})
+        return Case(int(is_one), "==", int(_partitions.imbalance(a) <= imbalance), {"a": a})
 
     def every_rational_row(rng: random.Random) -> Case:
         p = exact.random_distribution(rng, rng.randint(1, 6))
@@ -412,7 +383,7 @@ def every_small_instance_of_partition(profile: Profile, *, imbalance: int = 0) -
         for length, largest in sizes:
             for a in exact.sorted_weight_vectors(length, largest, smallest=1):
                 is_one = exact.theta_by_definition(exact.normalised(a)) == 1
-                yield Case(int(is_one), "==", int(_has_partition(a, imbalance)), {"a": a})
+                yield Case(int(is_one), "==", int(_partitions.imbalance(a) <= imbalance), {"a": a})
 
     shown = ", ".join(f"L = {length}: 1..{largest}" for length, largest in sizes)
     return judge(cases(), scope=f"every vector of positive integers up to order, {shown}")
@@ -436,7 +407,7 @@ def weak_by_dynamic_programming(profile: Profile, *, step: int = 0) -> Evidence:
     def cases() -> Iterator[Case]:
         for _ in range(profile.pick(1, 10)):
             for row in instances():
-                least = _discrepancy_by_dynamic_programming(row)
+                least = _partitions.imbalance(row)
                 gap = Fraction(least - step * math.gcd(*row), sum(row))
                 solution = solve_theta(row, method="dp")
                 for side in (solution.lower, solution.upper):

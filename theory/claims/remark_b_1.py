@@ -136,7 +136,8 @@ def derived_by_events(profile: Profile, *, factor: str = "1") -> Derivation:
     1 − μ² since (1 − x)(1 + x) >= 0, and |μ − μ'| <= 1 + m with m = |μ|, so the bracket is at most
     g(m) = 1 − m² + (1 − 2q)(1 + m)². Completing the square, q(1 − q)g <= (1 − q)/2 <= 3/8 if
     q >= 1/4. If q <= 1/4, g grows on [0, 1], and q(1 − q)g(1) = 4q(1 − q)(1 − 2q) <= 2/(3√3), with
-    equality at 1 − 2q = 1/√3; both 1/4 and 3/8 are smaller. ∎
+    equality at 1 − 2q = 1/√3; both 1/4 and 3/8 are smaller. For L = 2 and x = (1, −1), f itself
+    has V = V' = 0, μ − μ' = 2, so at that q the quotient by ε² tends to 1/(3√3). ∎
     """
     q, m, v, w, mu, nu = sympy.symbols("q m V V' mu mu'", real=True)
     t = sympy.Symbol("t", nonnegative=True)
@@ -159,6 +160,11 @@ def derived_by_events(profile: Profile, *, factor: str = "1") -> Derivation:
         square = sum((a * b * b for a, b in zip(p, x, strict=True)), Fraction(0))
         return Case(square - mean**2, "<=", 1 - mean**2, {"p": p, "x": x})
 
+    def lower_side(rng: random.Random) -> Case:
+        with precision(100):
+            part = Fraction(rng.randint(0, 200), 400)
+            return Case(ball(part * (1 - part)), "<", 2 / (3 * ball(3).sqrt()), {"q": part})
+
     def smaller_sides(rng: random.Random) -> Case:
         with precision(100):
             part = Fraction(rng.randint(100, 200), 400)
@@ -176,6 +182,16 @@ def derived_by_events(profile: Profile, *, factor: str = "1") -> Derivation:
             instance = {"p": row, "ε": step, "τ": temperature}
             return Case(abs(shift - ball(step) / 2 * rate), "<=", bound, instance)
 
+    def best_possible(rng: random.Random) -> Case:
+        # L = 2, x = (1, −1) and 1 − 2q = 1/√3 to ten digits.
+        with precision(200):
+            part, step = Fraction(2113248654, 10**10), Fraction(1, 2 ** rng.randint(30, 50))
+            row, x = (part, 1 - part), [Fraction(1), Fraction(-1)]
+            shift, rate = shift_and_rate(row, x, step, Fraction(1))
+            gap = abs(shift - ball(step) / 2 * rate)
+            bound = remainder_bound(x, step, Fraction(1))
+            return Case(gap, ">", bound * ball(1 - Fraction(1, 10**6)), {"p": row, "ε": step})
+
     return Derivation(
         scope="all L, all u and x, all τ > 0, all ε",
         steps=(
@@ -185,7 +201,8 @@ def derived_by_events(profile: Profile, *, factor: str = "1") -> Derivation:
                 curvature,
                 q * (1 - q) * (v - w + (1 - 2 * q) * (mu - nu) ** 2) / tau**2,
             ),
-            RuleStep("variance", Rule.TERMWISE, "V <= 1 − μ², as x² <= 1", variance_and_mean),
+            RuleStep("variance", Rule.TERMWISE, "V <= 1 − μ² <= 1, as x² <= 1", variance_and_mean),
+            RuleStep("below", Rule.TRANSITIVITY, "−f'' <= q(1 − q)V' <= 1/4", lower_side),
             Identity(
                 "completing the square in m",
                 q * (1 - q) * bracket,
@@ -206,6 +223,7 @@ def derived_by_events(profile: Profile, *, factor: str = "1") -> Derivation:
                 "q(1 − q)g(1) in t", (q * (1 - q) * bracket).subs({m: 1, q: (1 - t) / 2}), t - t**3
             ),
             RuleStep("remainder", Rule.TAYLOR, "at most ε²‖x‖_∞²/(3√3 τ²)", taylor),
+            RuleStep("no less", Rule.LIMIT, "the quotient tends to 1/(3√3)", best_possible),
         ),
     )
 

@@ -149,7 +149,11 @@ def every_small_integer_row(profile: Profile, *, constant: str = "1/2") -> Evide
                         yield Case(power_sum(image, r), "<=", allowed, {**instance, "x": x, "r": r})
 
     shown = ", ".join(f"L = {length}: 0..{largest}" for length, largest in sizes)
-    return judge(cases(), scope=f"every integer weight vector up to order, {shown}; τ = 1")
+    return judge(
+        cases(),
+        scope=f"every integer weight vector up to order, {shown}; τ = 1; r = 1, 2, ∞ for all x, "
+        "r = 3, 4, 7 for sign vectors and differences of unit vectors",
+    )
 
 
 def _differences(length: int) -> Iterator[tuple[int, ...]]:

@@ -11,6 +11,7 @@ import sympy
 
 from theory.claims import _instances as exact
 from theory.claims import _matrices as m
+from theory.claims.definition_2_2 import ROUNDED_NORMS
 from theory.derivations import layernorm as symbolic
 from theory.layernorm import layer_norm
 from theory.norms import block_inf_rms, frobenius
@@ -23,10 +24,9 @@ from verify.evidence import (
     Kind,
     Rule,
     RuleStep,
-    Tolerance,
     judge,
 )
-from verify.exact import as_fraction, spectral_norm_at_most
+from verify.exact import as_fraction
 
 TOKENWISE = Claim(
     id="fact_ln_tokenwise",
@@ -94,23 +94,20 @@ TRANSFER = Claim(
     planted=Planted("the mean is taken over all tokens", leak=1),
 )
 def no_derivative_by_another_token(profile: Profile, *, leak: int = 0) -> Derivation:
-    """All pairs of entries of two tokens at widths 1 to 3; then any width, by power sums."""
-    steps = []
-    for width in (1, 2, 3):
-        own = symbolic.layer_norm_vector(width)
-        other = sympy.Matrix(sympy.symbols(f"y1:{width + 1}", real=True))
-        # Leaking adds the other token's entries to those that the mean is taken of.
-        shifted = dict(zip(own.x, own.x + leak * other, strict=True))
-        output = own.output.subs(shifted, simultaneous=True)
-        steps.append(
-            Identity(f"block ∂LN(x)/∂y, d = {width}", output.jacobian(other), sympy.zeros(width))
-        )
+    """No entry y of another token enters the definition; a leak is y among those averaged."""
     y = sympy.Symbol("y", real=True)
+    alone = symbolic.layer_norm_vector(1)
+    single = alone.output.subs({x: x + leak * y for x in alone.x})
     split = symbolic.split_layer_norm()
-    rest = symbolic.rest_sum + leak * y
-    output = split.output.subs(symbolic.rest_sum, rest)
-    steps.append(Identity("doubling y, any d", output.subs(y, 2 * y), output))
-    return Derivation(scope="every width d >= 1, any number of tokens", steps=tuple(steps))
+    output = split.output.subs(symbolic.rest_sum, symbolic.rest_sum + leak * y)
+    return Derivation(
+        scope="every width d >= 1, any number of tokens",
+        steps=(
+            Identity("∂LN(x)/∂y, d = 1", single.diff(y), sympy.zeros(1)),
+            Identity("∂LN(x)_i/∂y, any d >= 2", sympy.diff(output, y), 0),
+            Identity("doubling y, any d >= 2", output.subs(y, 2 * y), output),
+        ),
+    )
 
 
 @check(
@@ -173,6 +170,13 @@ def merging_two_keys_at_a_time(profile: Profile, *, factor: str = "1") -> Deriva
         instance = {"a": weights, "V": values}
         return Case(m.squared(m.product([weights], values)[0]), "<=", largest, instance)
 
+    def equal_values(rng: random.Random) -> Case:
+        weights, values = _mixture(rng)
+        top = max(values, key=m.squared)
+        attended = [top if a else v for a, v in zip(weights, values, strict=True)]
+        image = m.squared(m.product([weights], attended)[0])
+        return Case(image, "==", m.largest_row_squared(attended), {"a": weights, "V": attended})
+
     return Derivation(
         scope="all L, all d, every row of every row-stochastic A",
         steps=(
@@ -193,6 +197,7 @@ def merging_two_keys_at_a_time(profile: Profile, *, factor: str = "1") -> Deriva
                 "Σ a_j ‖v_j‖² <= max ‖v_j‖²",
                 below_the_maximum,
             ),
+            RuleStep("equality", Rule.ATTAINMENT, "v_j = v where a_j > 0", equal_values),
         ),
     )
 
@@ -224,12 +229,17 @@ def every_small_integer_mixture(profile: Profile, *, factor: str = "1") -> Evide
 # -------------------------------------------------------------------------------- Frobenius
 
 
+def _rank_one_factors(rng: random.Random) -> tuple[m.Matrix, m.Matrix]:
+    """A = uvᵀ and X = vwᵀ, where equality holds."""
+    u, v, w = (m.random_matrix(rng, 1, rng.randint(1, 4))[0] for _ in range(3))
+    return [[a * b for b in v] for a in u], [[b * c for c in w] for b in v]
+
+
 def _pair_of_factors(rng: random.Random) -> tuple[m.Matrix, m.Matrix]:
-    """A and X of fitting shapes; often of rank one with a common vector, where equality holds."""
-    rows, inner, columns = (rng.randint(1, 4) for _ in range(3))
+    """A and X of fitting shapes; often of rank one with a common vector."""
     if rng.random() < 0.3:
-        u, v, w = (m.random_matrix(rng, 1, size)[0] for size in (rows, inner, columns))
-        return [[a * b for b in v] for a in u], [[b * c for c in w] for b in v]
+        return _rank_one_factors(rng)
+    rows, inner, columns = (rng.randint(1, 4) for _ in range(3))
     return m.random_matrix(rng, rows, inner), m.random_matrix(rng, inner, columns)
 
 
@@ -265,6 +275,13 @@ def entry_by_entry(profile: Profile, *, factor: str = "1") -> Derivation:
             m.frobenius_squared(m.product(left, right)), "<=", bound, {"A": left, "X": right}
         )
 
+    def rank_one(rng: random.Random) -> Case:
+        left, right = _rank_one_factors(rng)
+        bound = m.frobenius_squared(left) * m.frobenius_squared(right)
+        return Case(
+            m.frobenius_squared(m.product(left, right)), "==", bound, {"A": left, "X": right}
+        )
+
     return Derivation(
         scope="all shapes",
         steps=(
@@ -278,6 +295,7 @@ def entry_by_entry(profile: Profile, *, factor: str = "1") -> Derivation:
             ),
             RuleStep("one entry", Rule.INDUCTION, "(AX)_ik² <= ‖a_i‖²‖x^k‖²", one_entry),
             RuleStep("all entries", Rule.TERMWISE, "Σ_ik ‖a_i‖²‖x^k‖² = ‖A‖²‖X‖²", whole_product),
+            RuleStep("equality", Rule.ATTAINMENT, "A = uvᵀ and X = vwᵀ", rank_one),
         ),
     )
 
@@ -472,13 +490,6 @@ def every_small_integer_matrix(profile: Profile, *, factor: str = "1") -> Eviden
     return judge(cases(), scope=f"every integer matrix, {shown}")
 
 
-ROUNDED_NORMS = Tolerance(
-    value=16 * 2.0**-52,
-    kind="relative",
-    reason="each norm is right to a few eps (its own statement), √(Ld) adds half an eps",
-)
-
-
 @check(
     SANDWICH,
     kind=Kind.FLOAT,
@@ -511,13 +522,13 @@ def public_norms(profile: Profile, *, factor: float = 1.0) -> Evidence:
 
 
 def _square(rng: random.Random) -> m.Matrix:
-    """A map on tokens of width 1; the two extreme maps and their scalings are frequent."""
+    """A map on tokens of width 1; the two extreme maps are frequent."""
     size = rng.randint(1, 4)
     draw = rng.random()
     if draw < 0.25:
         return m.sink(size, size, rng.randrange(size))
     if draw < 0.5:
-        return [list(row) for row in zip(*m.sink(size, size, rng.randrange(size)), strict=True)]
+        return m.transposed(m.sink(size, size, rng.randrange(size)))
     return m.random_matrix(rng, size, size)
 
 
@@ -532,22 +543,28 @@ def from_the_sandwich(profile: Profile, *, factor: str = "1") -> Derivation:
     scale_squared = Fraction(factor) ** 2
 
     def block_by_spectral(rng: random.Random) -> Case:
-        # A witness x for ‖T‖₂ with ‖x‖₂² = L: the signs of the heaviest row.
-        matrix = _square(rng)
-        image = m.apply(matrix, m.heaviest_signs(matrix))
-        block = m.largest_row_sum(matrix)
-        return Case(block**2, "<=", scale_squared * m.squared(image), {"T": matrix})
+        return _block_at_most(_square(rng), scale_squared)
 
     def spectral_by_block(rng: random.Random) -> Case:
-        matrix = _square(rng)
-        rational = [[Fraction(entry) for entry in row] for row in matrix]
-        bound = scale_squared * len(matrix) * m.largest_row_sum(matrix) ** 2
-        return Case(int(spectral_norm_at_most(rational, bound)), "==", 1, {"T": matrix})
+        return _spectral_at_most(_square(rng), scale_squared)
+
+    def one_key_read_by_all(rng: random.Random) -> Case:
+        length = rng.randint(1, 6)
+        matrix = m.sink(length, length, rng.randrange(length))
+        bound = length * m.largest_row_sum(matrix) ** 2
+        return m.spectral_at_least(matrix, bound, {"T": matrix})
+
+    def all_summed_into_one(rng: random.Random) -> Case:
+        length = rng.randint(1, 6)
+        matrix = m.transposed(m.sink(length, length, rng.randrange(length)))
+        bound = Fraction(m.largest_row_sum(matrix) ** 2, length)
+        return m.spectral_at_most(matrix, bound, {"T": matrix})
 
     return Derivation(
         scope="all L, all d, all linear maps on R^{L×d}, and differences of Lipschitz maps",
         steps=(
-            # √(Ld) turns one norm of the input into the other, 1/√d that of the output.
+            # √(Ld) turns one norm of the input into the other, 1/√d that of the output. For a
+            # Lipschitz map read differences f(X) − f(X') and X − X' for TX and X.
             Identity("the two factors", sympy.sqrt(length * d) / sympy.sqrt(d), sympy.sqrt(length)),
             RuleStep(
                 "block norm",
@@ -561,8 +578,22 @@ def from_the_sandwich(profile: Profile, *, factor: str = "1") -> Derivation:
                 "‖TX‖_F <= √(Ld)‖TX‖_{∞,rms} <= √(Ld)‖T‖‖X‖_{∞,rms} <= √L‖T‖‖X‖_F",
                 spectral_by_block,
             ),
+            RuleStep("T = 1e_1ᵀ", Rule.ATTAINMENT, "‖T‖₂ >= √L‖T‖", one_key_read_by_all),
+            RuleStep("T = e_1 1ᵀ", Rule.ATTAINMENT, "‖T‖₂ <= ‖T‖/√L", all_summed_into_one),
         ),
     )
+
+
+def _block_at_most(matrix: m.Matrix, scale_squared: Fraction) -> Case:
+    """‖T‖² <= scale²·L‖T‖₂² for tokens of width 1, the block-∞/RMS norm on the left."""
+    bound = Fraction(m.largest_row_sum(matrix)) ** 2 / (scale_squared * len(matrix))
+    return m.spectral_at_least(matrix, bound, {"T": matrix})
+
+
+def _spectral_at_most(matrix: m.Matrix, scale_squared: Fraction) -> Case:
+    """‖T‖₂² <= scale²·L‖T‖² likewise."""
+    bound = scale_squared * len(matrix) * Fraction(m.largest_row_sum(matrix)) ** 2
+    return m.spectral_at_most(matrix, bound, {"T": matrix})
 
 
 @check(
@@ -571,21 +602,15 @@ def from_the_sandwich(profile: Profile, *, factor: str = "1") -> Derivation:
     planted=Planted("the factor is 1% below √L", factor="0.99"),
 )
 def every_small_integer_map(profile: Profile, *, factor: str = "1") -> Evidence:
-    """Token width 1: ‖T‖_{∞→∞} against ‖T‖₂ by exact LDLᵀ, both ways."""
+    """Token width 1: ‖T‖_{∞→∞} against ‖T‖₂, both ways."""
     scale_squared = Fraction(factor) ** 2
     sizes = profile.pick(((1, (-2, 3)), (2, (-1, 2)), (3, (0, 1))), ((2, (-3, 3)), (3, (-1, 1))))
 
     def cases() -> Iterator[Case]:
         for size, (least, largest) in sizes:
             for matrix in m.integer_matrices(size, size, range(least, largest + 1)):
-                rational = [[Fraction(entry) for entry in row] for row in matrix]
-                block_squared = Fraction(m.largest_row_sum(matrix)) ** 2
-                instance = {"T": matrix}
-                bound = scale_squared * size * block_squared
-                yield Case(int(spectral_norm_at_most(rational, bound)), "==", 1, instance)
-                # ‖T‖_{∞→∞}² > f²L‖T‖₂² would make any smaller number than block²/(f²L) a bound.
-                image = m.squared(m.apply(matrix, m.heaviest_signs(matrix)))
-                yield Case(block_squared, "<=", scale_squared * image, instance)
+                yield _block_at_most(matrix, scale_squared)
+                yield _spectral_at_most(matrix, scale_squared)
 
     shown = ", ".join(f"L = {size}: {low}..{high}" for size, (low, high) in sizes)
     return judge(cases(), scope=f"every integer T, {shown}, token width 1")

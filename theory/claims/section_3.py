@@ -10,7 +10,6 @@ import numpy as np
 import sympy
 
 from theory.claims import _instances as exact
-from theory.derivations import softmax as symbolic
 from theory.derivations.balanced_mass import bisection
 from theory.theta import solve_theta, theta, theta_rows
 from verify.claims import Claim, Finding, FindingKind, Planted, Profile, check
@@ -71,7 +70,6 @@ def two_atoms_bound_it_away(profile: Profile, *, factor: str = "4") -> Derivatio
     a, b = sympy.symbols("a b", positive=True)
     rest = sympy.Symbol("R", nonnegative=True)
     total = a + b + rest
-    u, p = symbolic.softmax_vector(2)
 
     def pair_bound(rng: random.Random) -> Case:
         # Two atoms attain the bound.
@@ -80,9 +78,14 @@ def two_atoms_bound_it_away(profile: Profile, *, factor: str = "4") -> Derivatio
         product = Fraction(factor) * p[i] * p[j]
         return Case(exact.theta_by_definition(p), ">=", product, {"p": p, "i, j": (i, j)})
 
+    def finite_logits(rng: random.Random) -> Case:
+        p = exact.normalised([rng.randint(1, 30) for _ in range(rng.randint(2, 6))])
+        return Case(exact.theta_by_definition(p), ">", 0, {"p": p})
+
     def one_hot(rng: random.Random) -> Case:
         length = rng.randint(1, 6)
-        p = exact.normalised([int(i == length // 2) for i in range(length)])
+        place = rng.randrange(length)
+        p = exact.normalised([int(i == place) for i in range(length)])
         return Case(exact.theta_by_definition(p), "==", 0, {"p": p})
 
     return Derivation(
@@ -94,10 +97,11 @@ def two_atoms_bound_it_away(profile: Profile, *, factor: str = "4") -> Derivatio
                 4 * a * b / total**2 + 4 * a * rest / total**2,
             ),
             RuleStep("not one-hot", Rule.ATTAINMENT, "θ >= 4 p_i p_j for i ≠ j", pair_bound),
-            Identity(
-                "two logits: sech²((u₁ − u₂)/2τ), never 0",
-                bisection(p[0], p[1]),
-                1 / sympy.cosh((u[0] - u[1]) / (2 * symbolic.tau)).rewrite(sympy.exp) ** 2,
+            RuleStep(
+                "finite logits",
+                Rule.DEFINITION,
+                "every softmax weight is e^{u_i/τ} > 0 over a sum, so that θ > 0 from L = 2 on",
+                finite_logits,
             ),
             RuleStep("one-hot", Rule.CASE_SPLIT, "every mass is 0 or 1, so θ = 0", one_hot),
         ),
@@ -258,13 +262,7 @@ def descending_prefix(profile: Profile, *, bound: str = "8/9") -> Derivation:
     n = sympy.Symbol("n", integer=True, nonnegative=True)
 
     def crossing(p: exact.Distribution) -> tuple[int, Fraction, Fraction]:
-        """(k, c_{k−1}, c_k) for the first descending prefix that reaches 1/2."""
-        mass = Fraction(0)
-        for index, atom in enumerate(sorted(p, reverse=True), start=1):
-            if mass + atom >= Fraction(1, 2):
-                return index, mass, mass + atom
-            mass += atom
-        raise ValueError("the weights do not sum to 1")
+        return exact.crossing(sorted(p, reverse=True))
 
     def draw(rng: random.Random) -> exact.Distribution:
         """A row with p_max < 1/2; three equal atoms attain 8/9."""
@@ -285,13 +283,13 @@ def descending_prefix(profile: Profile, *, bound: str = "8/9") -> Derivation:
 
     def crossing_weight(rng: random.Random) -> Case:
         p = draw(rng)
-        place, before, after = crossing(p)
-        return Case(after - before, "<=", before / (place - 1), {"p": p})
+        place, before, atom = crossing(p)
+        return Case(atom, "<=", before / (place - 1), {"p": p})
 
     def mean_bound(rng: random.Random) -> Case:
         p = draw(rng)
-        place, before, after = crossing(p)
-        gap = min(Fraction(1, 2) - before, after - Fraction(1, 2))
+        place, before, atom = crossing(p)
+        gap = min(Fraction(1, 2) - before, before + atom - Fraction(1, 2))
         return Case(2 * gap, "<=", Fraction(1, 2 * place - 1), {"p": p})
 
     def theta_bound(rng: random.Random) -> Case:

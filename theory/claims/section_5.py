@@ -8,7 +8,14 @@ from collections.abc import Iterator
 from fractions import Fraction
 
 from theory.claims import _partitions as bisect
-from theory.claims._figures import binomial_tail, half_unit, mean, median, printed, variance
+from theory.claims._figures import (
+    binomial_tail,
+    mean,
+    median,
+    printed,
+    rounds_from,
+    variance,
+)
 from verify.claims import Claim, Finding, FindingKind, Planted, Profile, check
 from verify.evidence import Case, Evidence, Kind, judge
 
@@ -37,8 +44,8 @@ GRADIENTS = Claim(
     id="grad_ratio",
     paper_ref="Section 5, layerwise gradient profiles",
     section="5",
-    statement="0.04 against at most 7e-6 is a factor of at least 5.7e3, four orders of magnitude "
-    "when log₁₀ is rounded.",
+    statement="0.04 is at least 5.7e3 times what is at most 7e-6. At 7e-6 the log₁₀ of the factor "
+    "rounds to 4, the paper's four orders of magnitude.",
 )
 HALF = Claim(
     id="claim_half_rows",
@@ -58,13 +65,12 @@ POOLED = Claim(
         kind=FindingKind.CAVEAT,
         text="The text says that the pooled maximum bounds max_h θ̃_h(U) from below, which is right "
         "for a batch of one sequence. Rows are pooled over the batch as well, so it bounds the "
-        "maximum over sequences, and a given U may have max_h θ̃_h(U) = 0 beside a pooled "
-        "maximum of 1.",
+        "maximum over sequences, and max_h θ̃_h(U) of a given U may lie below the pooled maximum.",
     ),
 )
 TAIL = Claim(
     id="tail_5pct",
-    paper_ref="Section 5; Figure 4",
+    paper_ref="Section 5; Appendix D.4; Figure 4",
     section="5",
     statement="A row with greedy certificate c < 8/9 has p_max = (1 + √(1 − c))/2: 0.930 at 0.26, "
     "0.903 at 0.35 and 0.824 at 0.58.",
@@ -97,24 +103,16 @@ def _triples(total: int) -> Iterator[tuple[int, int, int]]:
             yield a, b, total - a - b
 
 
-def _prints_as(value: Fraction, figure: str) -> bool:
-    return abs(value - Fraction(figure)) <= half_unit(figure)
-
-
-def _root_prints_as(square: Fraction, figure: str) -> bool:
-    low, high = Fraction(figure) - half_unit(figure), Fraction(figure) + half_unit(figure)
-    return low**2 <= square <= high**2
-
-
 def _spike_cases(
     average: str, deviation: str, expected: set[tuple[int, int, int]], lost: int
 ) -> Iterator[Case]:
     """Every triple whose mean prints as ``average``: does its deviation, exactly if expected?"""
-    reach = 3 * (Fraction(average) + half_unit(average))
-    totals = [t for t in range(int(reach) + 1) if _prints_as(Fraction(t, 3), average)]
-    for triple in itertools.chain.from_iterable(map(_triples, totals)):
-        fits = _root_prints_as(variance(tuple(map(Fraction, triple)), lost), deviation)
-        yield Case(int(fits), "==", int(triple in expected), {"counts": triple})
+    low, high = rounds_from(average)
+    least, most = rounds_from(deviation)
+    for total in range(math.ceil(3 * low), math.floor(3 * high) + 1):
+        for triple in _triples(total):
+            fits = least**2 <= variance(tuple(map(Fraction, triple)), lost) <= most**2
+            yield Case(int(fits), "==", int(triple in expected), {"counts": triple})
 
 
 @check(SPIKES_PRE, kind=Kind.ENUMERATION, planted=Planted("denominator n, not n − 1", lost=0))
@@ -138,12 +136,9 @@ def every_triple_post(profile: Profile, *, lost: int = 1) -> Evidence:
 @check(SPIKES_RATIO, kind=Kind.CERTIFICATE, planted=Planted("36.3 against 9.0", post="36.3"))
 def ratio_of_printed_means(profile: Profile, *, post: str = "35.3") -> Evidence:
     """Both ends of what the printed means allow."""
-    pre = "9.0"
 
     def cases() -> Iterator[Case]:
-        for sign in (1, -1):
-            above = Fraction(post) + sign * half_unit(post)
-            below = Fraction(pre) - sign * half_unit(pre)
+        for above, below in zip(rounds_from(post), reversed(rounds_from("9.0")), strict=True):
             yield printed(above / below, "3.9", {"ratio": above / below})
             yield printed(above / below, "4", {"ratio": above / below})
 
@@ -223,20 +218,20 @@ def every_small_batch(profile: Profile, *, pooled: bool = True) -> Evidence:
 # ------------------------------------------------------------------------ tails and medians
 
 
-@check(TAIL, kind=Kind.CERTIFICATE, planted=Planted("0.30 instead of 0.26", lowest="0.30"))
+@check(TAIL, kind=Kind.CERTIFICATE, planted=Planted("0.27 instead of 0.26", lowest="0.27"))
 def weights_of_the_tail(profile: Profile, *, lowest: str = "0.26") -> Evidence:
     """4m(1 − m) falls on [1/2, 1], so values at the ends of a printed m enclose the certificate."""
 
     def cases() -> Iterator[Case]:
         for level, weight in ((lowest, "0.930"), ("0.35", "0.903"), ("0.58", "0.824")):
-            low, high = (Fraction(weight) + sign * half_unit(weight) for sign in (-1, 1))
+            low, high = rounds_from(weight)
             yield Case(4 * low * (1 - low), ">=", Fraction(level), {"p_max": weight})
             yield Case(4 * high * (1 - high), "<=", Fraction(level), {"p_max": weight})
         # Certificates that print as 0.26 belong to p_max between 0.928 and 0.932.
-        for sign, end in ((1, "0.928"), (-1, "0.932")):
-            value = 4 * Fraction(end) * (1 - Fraction(end))
-            edge = Fraction(lowest) + sign * half_unit(lowest)
-            yield Case(sign * value, ">", sign * edge, {"p_max": end})
+        least, most = rounds_from(lowest)
+        inner, outer = Fraction("0.928"), Fraction("0.932")
+        yield Case(4 * inner * (1 - inner), ">", most, {"p_max": inner})
+        yield Case(4 * outer * (1 - outer), "<", least, {"p_max": outer})
 
     return judge(cases(), scope="the three printed percentiles")
 
@@ -282,8 +277,11 @@ def every_small_pool(profile: Profile, *, limit: str = "1/3") -> Evidence:
 
 @check(MEDIAN, kind=Kind.CERTIFICATE, planted=Planted("a mean p_max of 0.34", average="0.34"))
 def forced_by_the_mean(profile: Profile, *, average: str = "0.174") -> Evidence:
-    """Markov's bound on the share of rows above 2/3, and a pool that shows it is best possible."""
-    above = (Fraction(average) + half_unit(average)) / Fraction(2, 3)
+    """Markov's bound on the share of rows above 2/3, and a pool that shows it is best possible.
+
+    A share s of rows above 2/3 makes the mean exceed 2s/3, so s < 1/2 for any mean up to 1/3.
+    """
+    above = rounds_from(average)[1] / Fraction(2, 3)
     # 51 rows of three equal atoms and 49 flat ones: mean p_max below 0.174, median 8/9.
     pool = [(1, 1, 1)] * 51 + [(1,) * 124] * 49
     tops = tuple(Fraction(max(weights), sum(weights)) for weights in pool)

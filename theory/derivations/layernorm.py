@@ -2,6 +2,7 @@
 
 Two techniques make a statement about symbols one about every width: two coordinates beside the
 power sums of all others, and sums over coordinates of a polynomial in what one coordinate carries.
+ε may be 0: σ stands in denominators, so that every identity is one wherever σ > 0.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from dataclasses import dataclass
 import sympy
 
 d = sympy.Symbol("d", positive=True)
-eps = sympy.Symbol("epsilon", positive=True)
+eps = sympy.Symbol("epsilon", nonnegative=True)
 # The sums over the other d − 2 coordinates of x_j and of x_j².
 rest_sum = sympy.Symbol("R1", real=True)
 rest_squares = sympy.Symbol("R2", nonnegative=True)
@@ -117,7 +118,7 @@ def _column(name: str, width: int) -> sympy.Matrix:
 
 
 def coordinate_sum(
-    letters: tuple[sympy.Symbol, ...], sums: Mapping[sympy.Expr, sympy.Expr]
+    letters: tuple[sympy.Symbol, ...], sums: Mapping[sympy.Expr | int, sympy.Expr]
 ) -> Callable[[sympy.Expr], sympy.Expr]:
     """A function that sums an expression over all coordinates, for every number of them.
 
@@ -173,22 +174,29 @@ def direction(*, centred: bool = True) -> Direction:
     return Direction(v, h, mean, square, pairing, rho, image, coordinate_sum((v, h), sums))
 
 
-def derivative_along(*, centred: bool = True) -> tuple[sympy.Expr, sympy.Expr]:
+def derivative_along(*, centred: bool = True) -> tuple[sympy.Expr, sympy.Expr, sympy.Expr]:
     """The derivative of a coordinate of the normalisation along v, at any width d >= 1.
 
-    Returns (derivative, formula): the first differentiates γ_j x̂_j(x + tv) at t = 0, where σ along
-    the line is formed from the power sums of x and v; the second is (γ_j/σ)·(v_j − mean(v) −
-    x̂_j⟨x̂, v⟩/d), without the mean for RMSNorm. c_j stands for the numerator of x̂_j.
+    Returns (derivative, formula, σ): the first differentiates γ_j x̂_j + β_j at x + tv, by t at 0,
+    with the sums over all coordinates formed from the power sums of x and v; the second is
+    (γ_j/σ)·(v_j − mean(v) − x̂_j⟨x̂, v⟩/d), without the mean for RMSNorm.
     """
-    t, c, v, gamma, mean = sympy.symbols("t c_j v_j gamma_j m", real=True)
-    c_square, v_square, cross = sympy.symbols("C V X", real=True)
+    t, x, v, gamma, beta = sympy.symbols("t x_j v_j gamma_j beta_j", real=True)
+    mu, mean, cross = sympy.symbols("mu m X", real=True)
+    x_square, v_square = sympy.symbols("Q V", nonnegative=True)
+    sums = {1: d, x: d * mu, v: d * mean, x**2: x_square, x * v: cross, v**2: v_square}
+    summed = coordinate_sum((x, v), sums)
+
+    moved = x + t * v
+    if centred:
+        moved -= summed(moved) / d
+    sigma = sympy.sqrt(summed(moved**2) / d + eps)
+    derivative = sympy.diff(gamma * moved / sigma + beta, t).subs(t, 0)
+
+    at, numerator = sigma.subs(t, 0), moved.subs(t, 0)
+    pairing = summed(numerator * v) / at
     v_moved = v - mean if centred else v
-    # Σ(c_j + t v_moved_j)², for the centred case with Σc_j = 0 and Σv_j = dm.
-    moved_square = v_square - d * mean**2 if centred else v_square
-    sigma = sympy.sqrt((c_square + 2 * t * cross + t**2 * moved_square) / d + eps)
-    derivative = sympy.diff(gamma * (c + t * v_moved) / sigma, t).subs(t, 0)
-    at = sigma.subs(t, 0)
-    return derivative, gamma / at * (v_moved - (c / at) * (cross / at) / d)
+    return derivative, gamma / at * (v_moved - numerator / at * pairing / d), at
 
 
 def xhat_moments(*, centred: bool = True) -> tuple[sympy.Expr, sympy.Expr, sympy.Expr]:

@@ -124,11 +124,13 @@ def empty_rows(rows: Rows, block: slice, on_empty: OnEmpty) -> NDArray[np.bool_]
     """
     values = widened(rows.values[block])
     visible = rows.visible(block)
-    # NaN fails both comparisons.
-    sound = np.asarray((values >= 0) & (values < np.inf), dtype=np.bool_)
+    # NaN fails all comparisons, of which long doubles as objects warn.
+    with np.errstate(invalid="ignore"):
+        positive = np.asarray(values > 0, dtype=np.bool_)
+        sound = np.asarray((values >= 0) & (values < np.inf), dtype=np.bool_)
     unseen = np.asarray(~visible.any(axis=1))
-    blank = unseen | ~(values > 0).any(axis=1)
-    outside = np.asarray(((values > 0) & ~visible).any(axis=1))
+    blank = unseen | ~positive.any(axis=1)
+    outside = np.asarray((positive & ~visible).any(axis=1))
     unsound = ~(sound.all(axis=1) | unseen)
     faulty = np.asarray(outside | unsound | (blank if on_empty == "raise" else False))
     if faulty.any():

@@ -9,6 +9,7 @@ from fractions import Fraction
 
 from rich.console import Console
 from rich.markup import escape
+from rich.padding import Padding
 from rich.table import Table
 
 from verify.claims import FindingKind, Registry
@@ -79,12 +80,16 @@ def _show_findings(summaries: Sequence[ClaimSummary], console: Console) -> None:
             assert finding is not None
             console.print(f"  [bold]{summary.claim.id}[/], {escape(summary.claim.paper_ref)}")
             if finding.quote:
-                console.print(f"    the paper: “{escape(finding.quote)}”")
-            console.print(f"    {escape(finding.text)}")
+                _indented(console, f"the paper: “{finding.quote}”")
+            _indented(console, finding.text)
             for result in summary.results:
                 evidence = result.evidence
                 if evidence is not None and evidence.counterexample is not None:
-                    console.print(f"    counterexample: {escape(describe(evidence))}")
+                    _indented(console, f"counterexample: {describe(evidence)}")
+
+
+def _indented(console: Console, text: str) -> None:
+    console.print(Padding(escape(text), (0, 0, 0, 4)))
 
 
 def describe(evidence: Evidence) -> str:
@@ -120,11 +125,11 @@ def _show_failures(results: Sequence[CheckResult], console: Console) -> None:
         )
         evidence = result.evidence
         if evidence is None:
-            console.print(escape(f"    {result.error}"))
+            _indented(console, result.error or "no answer")
         else:
             if evidence.counterexample is not None:
-                console.print(escape(f"    {describe(evidence)}"))
-            console.print(escape(f"    {evidence.reason}"))
+                _indented(console, describe(evidence))
+            _indented(console, evidence.reason)
 
 
 def _summary_line(summaries: Sequence[ClaimSummary], results: Sequence[CheckResult]) -> str:
