@@ -115,8 +115,8 @@ class Instance:
         return [start + k for start, count in taken.items() for k in range(count)]
 
 
-def reduce_values(values: Sequence[int], negligible: int) -> Instance:
-    """Collapse equal values and drop the longest tail that weighs at most `negligible`."""
+def reduce_values(values: Sequence[int], negligible: int, *, collapse: bool = True) -> Instance:
+    """Drop the longest tail that weighs at most `negligible`, and collapse equal values if told."""
     end = len(values)
     tail = 0
     while tail + values[end - 1] <= negligible:
@@ -131,7 +131,7 @@ def reduce_values(values: Sequence[int], negligible: int) -> Instance:
         left = stop - start
         power = 1
         while left:
-            count = min(power, left)
+            count = min(power, left) if collapse else 1
             items.append((count * values[start], start, count))
             left -= count
             power *= 2

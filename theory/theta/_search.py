@@ -5,74 +5,51 @@ and a deadline, and returns a `Found`. It may stop as soon as it holds a subset 
 `goal`; goal = cap asks for the optimum. Subsets are bit masks: bit k stands for values[k].
 """
 
+import functools
 import math
-import time
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from itertools import accumulate
 
-import numpy as np
-from numpy.typing import NDArray
-
 from theory.theta import _kernels
-
-Limbs = tuple[NDArray[np.int64], NDArray[np.int64]]
+from theory.theta._cardinality import cardinality, fill_by_number, straddling_counts
+from theory.theta._found import Deadline as Deadline
+from theory.theta._found import (
+    Found,
+    Limbs,
+    Search,
+    TimeUp,
+    fits_limbs,
+    greedy,
+    joined,
+    limbs,
+    mass_of,
+    require,
+    split,
+)
+from theory.theta._quarters import quarters
+from theory.theta._sums import best_cut, mitm, mitm_suits, sorted_sums, subset_of_mass
 
 GRAY_MAX_ITEMS = 30
-MITM_MAX_ITEMS = 44
-# The Python integers of `_mitm_wide` take some 100 bytes a sum.
-MITM_WIDE_MAX_ITEMS = 40
 # All bitsets of a `dp` together: 2**31 bits are 256 MiB.
 DP_MAX_BITS = 2**31
 # Crossovers of the running times; any choice gives the same masses.
 _GRAY_BEST_UP_TO = 12
 _DP_CHEAP_BITS = 2**20
-_MITM_BEST_UP_TO = 28
+_MITM_CHEAP_SUMS = 2**14
+_MITM_CHEAP_WORK = 2**19
 # One call of the Gray-code kernel walks through at most 2**20 subsets, a few milliseconds, so that
 # a deadline and Ctrl-C are heeded in between.
 _GRAY_BLOCK = 20
+_QUARTERS_BEST_UP_TO = 52
+_PROBE_LEAVES = 200
+_PROBE_NODES = 20_000
+_MODULUS = 2**16
 _FILL_FREE_ITEMS = (24, 30, 36)
-_LEAF_ITEMS = 30
-_MAX_BRANCHES = 10**5
-_MAX_LEAVES = 100
+# The two lists of the last values, with which every leaf of `branch` is solved.
+_LEAF_SUMS = 2**15
 # Leaves room for the 36 units by which rounding up can raise the total of the free values.
 _COARSE_BITS = _kernels.MAX_TOTAL_BITS - 2
-
-
-@dataclass(frozen=True, slots=True)
-class Found:
-    """chosen: a subset of mass <= cap; limit: no subset has a mass in (limit, cap]."""
-
-    chosen: int
-    limit: int
-
-
-Search = Callable[[Sequence[int], int, int, "Deadline"], Found]
-
-
-class Deadline:
-    """A point in time after which a search gives up; budget None never ends."""
-
-    def __init__(self, budget: float | None) -> None:
-        self._end = math.inf if budget is None else time.monotonic() + budget
-
-    def passed(self) -> bool:
-        return time.monotonic() >= self._end
-
-
-def mass_of(values: Sequence[int], chosen: int) -> int:
-    return sum(value for k, value in enumerate(values) if chosen >> k & 1)
-
-
-def greedy(values: Sequence[int], cap: int) -> int:
-    """The subset that takes each value, from the largest on, that still fits. O(n)."""
-    chosen = 0
-    mass = 0
-    for k, value in enumerate(values):
-        if mass + value <= cap:
-            mass += value
-            chosen |= 1 << k
-    return chosen
 
 
 def gray(values: Sequence[int], cap: int, goal: int, deadline: Deadline) -> Found:
@@ -82,9 +59,9 @@ def gray(values: Sequence[int], cap: int, goal: int, deadline: Deadline) -> Foun
     to or subtraction from the sum before.
     """
     require(len(values) <= GRAY_MAX_ITEMS, f"method 'gray' needs at most {GRAY_MAX_ITEMS} items")
-    require(_fits_limbs(values), "method 'gray' needs weights that span less than 2**122")
+    require(fits_limbs(values), "method 'gray' needs weights that span less than 2**122")
     outer, inner = values[:-_GRAY_BLOCK], values[-_GRAY_BLOCK:]
-    limbs = _limbs(inner)
+    inner_limbs = limbs(inner)
     best = greedy(values, cap)
     mass = mass_of(values, best)
     for code in range(1 << len(outer)):
@@ -93,71 +70,12 @@ def gray(values: Sequence[int], cap: int, goal: int, deadline: Deadline) -> Foun
         start = mass_of(outer, code)
         if start > cap:
             continue
-        inner_code = int(_kernels.gray_best(*limbs, *_split(start), *_split(cap), *_split(goal)))
+        inner_code = int(_kernels.gray_best(*inner_limbs, *split(start), *split(cap), *split(goal)))
         inner_mass = start + mass_of(inner, inner_code)
         if inner_mass > mass:
             mass = inner_mass
             best = code | inner_code << len(outer)
     return Found(best, cap if mass >= goal else mass)
-
-
-def mitm(values: Sequence[int], cap: int, goal: int, deadline: Deadline) -> Found:
-    """Meet in the middle (Horowitz and Sahni 1974): O(2^(n/2)) time and memory.
-
-    Needs n <= 44, or n <= 40 if the total is 2**122 or more (then in Python integers). Complete:
-    the sums of each half are listed in order, by merging X with X + item, and the greatest partner
-    that fits each sum of the first half is found as one pointer rises and the other falls.
-    """
-    if not _fits_limbs(values):
-        return _mitm_wide(values, cap, goal, deadline)
-    require(len(values) <= MITM_MAX_ITEMS, f"method 'mitm' needs at most {MITM_MAX_ITEMS} items")
-    halves = values[0::2], values[1::2]
-    sums = []
-    for half in halves:
-        half_sums = _sorted_sums(half, cap, deadline)
-        if half_sums is None:
-            return Found(greedy(values, cap), cap)
-        sums.append(half_sums)
-    pair = _kernels.best_pair(*sums[0], *sums[1], *_split(cap), *_split(goal))
-    chosen = 0
-    for side, half in enumerate(halves):
-        hi, lo = (int(limb[pair[side]]) for limb in sums[side])
-        code = int(_kernels.gray_best(*_limbs(half), 0, 0, hi, lo, hi, lo))
-        chosen |= sum(1 << (2 * k + side) for k in range(len(half)) if code >> k & 1)
-    mass = mass_of(values, chosen)
-    return Found(chosen, cap if mass >= goal else mass)
-
-
-def _mitm_wide(values: Sequence[int], cap: int, goal: int, deadline: Deadline) -> Found:
-    """`mitm` in Python integers of any size, each sum with its subset in its low bits."""
-    n = len(values)
-    require(
-        n <= MITM_WIDE_MAX_ITEMS,
-        f"method 'mitm' needs at most {MITM_WIDE_MAX_ITEMS} items for weights that span 2**122",
-    )
-    tagged = [value << n | 1 << k for k, value in enumerate(values)]
-    sums = []
-    for half in (tagged[0::2], tagged[1::2]):
-        half_sums = [0]
-        for item in half:
-            if deadline.passed():
-                return Found(greedy(values, cap), cap)
-            # Two ascending runs, which Python's sort merges in linear time.
-            half_sums = sorted(half_sums + [entry + item for entry in half_sums])
-        sums.append(half_sums)
-    first, second = sums
-    # The halves are disjoint, so that adding two tags never carries into the sums.
-    bound = (cap + 1) << n
-    best = 0
-    partner = len(second) - 1
-    for entry in first:
-        while partner >= 0 and entry + second[partner] >= bound:
-            partner -= 1
-        if partner < 0 or best >> n >= goal:
-            break
-        best = max(best, entry + second[partner])
-    mass = best >> n
-    return Found(best & ((1 << n) - 1), cap if mass >= goal else mass)
 
 
 def dp(values: Sequence[int], cap: int, goal: int, deadline: Deadline) -> Found:
@@ -186,10 +104,16 @@ def dp(values: Sequence[int], cap: int, goal: int, deadline: Deadline) -> Found:
     return Found(chosen, cap if mass >= goal else mass)
 
 
-def fill(values: Sequence[int], cap: int, goal: int, deadline: Deadline) -> Found:
+def fill(
+    values: Sequence[int],
+    cap: int,
+    goal: int,
+    deadline: Deadline,
+    sizes: Sequence[int] = _FILL_FREE_ITEMS,
+) -> Found:
     """Choose among most values by a rule, then meet in the middle on a few: for many values.
 
-    O(n log n + 2^(k/2)) with k = 24, 30 and 36 free values in turn, each with two rules for the
+    O(n log n + 2^(k/2)) with k = 24, 30 and 36 free values in turn, each with three rules for the
     others. A heuristic: it proves a subset optimal only where the cap itself is met.
 
     The rules aim at cap − F/2, where F is the mass of the free values, because their subset sums
@@ -197,14 +121,22 @@ def fill(values: Sequence[int], cap: int, goal: int, deadline: Deadline) -> Foun
     """
     best = greedy(values, cap)
     mass = mass_of(values, best)
-    for size in _FILL_FREE_ITEMS:
-        for rule in (_large_first, _middle_window):
-            if mass >= goal or deadline.passed():
-                return Found(best, cap)
-            base, free = rule(values, cap, size)
-            chosen = _completed(values, base, free, cap, goal, deadline)
-            if mass_of(values, chosen) > mass:
-                best, mass = chosen, mass_of(values, chosen)
+
+    def by_rule(rule: Callable[..., tuple[int, list[int]]], size: int) -> int:
+        base, free = rule(values, cap, size)
+        return _completed(values, base, free, cap, goal, deadline)
+
+    candidates: list[Callable[[], int]] = []
+    for size in sizes:
+        candidates.append(functools.partial(by_rule, _large_first, size))
+        candidates.append(functools.partial(by_rule, _middle_window, size))
+        candidates.append(functools.partial(fill_by_number, values, cap, goal, size, deadline))
+    for candidate in candidates:
+        if mass >= goal or deadline.passed():
+            break
+        chosen = candidate()
+        if mass_of(values, chosen) > mass:
+            best, mass = chosen, mass_of(values, chosen)
     return Found(best, cap)
 
 
@@ -259,100 +191,215 @@ def _completed(
     return base | sum(1 << k for j, k in enumerate(free) if added >> j & 1)
 
 
-def branch(values: Sequence[int], cap: int, goal: int, deadline: Deadline) -> Found:
-    """Branch on the largest values, bound by the mass of the others, meet in the middle at 30.
+def reachable_cap(values: Sequence[int], cap: int) -> int:
+    """An upper bound on the subset sums up to `cap`, of at most cap, from common divisors.
 
-    Exponential at worst, fast where a few values are heavy; it gives up, BOUNDED, after
-    10⁵ branches or 100 leaves. Complete until then: a branch of mass m with mass R still to be
-    decided is dropped for m > cap and closed for m + R <= cap, where nothing beats taking all; any
-    other is split in two or, with 30 values left, solved by `mitm`.
+    Two arguments, taken in turn until neither lowers the bound:
+
+    - Let g be the greatest common divisor of the largest k values and R the mass of the others.
+      Every sum lies in some [j·g, j·g + R], so that none lies in (⌊cap/g⌋·g + R, cap].
+    - Let g = 2¹⁶. The remainders of the sums modulo g are the sums, modulo g, of the remainders of
+      the values; no sum lies between cap and the next smaller number with such a remainder. This
+      includes what smaller powers of 2 have to say, such as parity for even values. It is left out
+      for W >= 2⁴⁶, where g is too small to matter to a rounded θ.
+
+    O(n) divisions, and O(n·g/64) for the remainders at worst.
     """
-    n = len(values)
-    rest = [0, *accumulate(reversed(values))][::-1]
+    bands = _bands(values)
+    reached = _remainders(values)
+    bound = cap
+    while True:
+        lower = min((bound // g * g + rest for g, rest in bands), default=bound)
+        lower = min(lower, bound)
+        if reached is not None:
+            offset = lower % _MODULUS
+            # 0 is a remainder, that of the empty sum, so that there is one up to the offset.
+            lower -= offset + 1 - (reached & ((2 << offset) - 1)).bit_length()
+        if lower == bound:
+            return bound
+        bound = lower
+
+
+def difference_bound(values: Sequence[int], cap: int) -> int:
+    """An upper bound on the subset sums up to `cap`, of at most cap, from a common difference.
+
+    Let g be the greatest common divisor of the differences of the n values and a one of them. A sum
+    of k values is k·a modulo g. For each number k such that some k values weigh more than cap and
+    some do not, that leaves the next smaller number of this kind below the cap; besides, there are
+    the k largest for the greatest k of which any fit (`straddling_counts`). O(n log).
+    """
+    least = values[-1]
+    divisor = math.gcd(*(value - least for value in values))
+    prefix = [0, *accumulate(values)]
+    fitting, straddling = straddling_counts(prefix, 0, cap)
+    if divisor <= 1:
+        # 1 bounds nothing; 0 stands for equal values, of which no number straddles.
+        return cap if straddling else prefix[fitting]
+    return max([prefix[fitting], *(cap - (cap - k * least) % divisor for k in straddling)])
+
+
+def _bands(values: Sequence[int]) -> list[tuple[int, int]]:
+    """(g, R) with R < g, as in `reachable_cap`."""
+    rest = sum(values)
+    divisor = 0
+    bands = []
+    for value in values:
+        rest -= value
+        divisor = math.gcd(divisor, value)
+        if divisor == 1:
+            break
+        if rest < divisor:
+            bands.append((divisor, rest))
+    return bands
+
+
+def _remainders(values: Sequence[int]) -> int | None:
+    """Bitset of the remainders that the subset sums have modulo 2¹⁶; None for all of them."""
+    if sum(values).bit_length() > _MODULUS.bit_length() + 29:
+        return None
+    full = (1 << _MODULUS) - 1
+    reached = 1
+    # The smallest first, which are the least likely to be multiples of a large power of 2.
+    for value in reversed(values):
+        remainder = value % _MODULUS
+        reached |= (reached << remainder | reached >> (_MODULUS - remainder)) & full
+        if reached == full:
+            return None
+    return reached
+
+
+def branch(
+    values: Sequence[int],
+    cap: int,
+    goal: int,
+    deadline: Deadline,
+    leaves: float = math.inf,
+    nodes: float = math.inf,
+) -> Found:
+    """Branch on the largest values, bound by sums and numbers of the others, meet at the leaves.
+
+    Complete, depth first, each value taken before it is left; gives up after so many leaves or
+    nodes. Let r be the room for the values still to be decided. The branch is closed where no
+    number of them straddles r (`straddling_counts`), with the largest that fit: all of them, or
+    none, or the k largest where no k + 1 fit. Where few enough are left, they are met in the
+    middle; their sums are listed once for all leaves. Exponential at worst in the number of values
+    above the leaves, fast where a few values are heavy.
+    """
+    prefix = [0, *accumulate(values)]
+    solve_leaf, depth = _leaf_solver(values, deadline)
     best = greedy(values, cap)
     mass = mass_of(values, best)
-    leaves = 0
     branches = [(0, 0, 0)]
-    for _ in range(_MAX_BRANCHES):
-        if not branches:
-            return Found(best, mass)
-        k, start, chosen = branches.pop()
-        if start + rest[k] <= cap:
-            start += rest[k]
-            chosen |= ((1 << (n - k)) - 1) << k
-        elif n - k > _LEAF_ITEMS:
-            branches.append((k + 1, start, chosen))
-            if start + values[k] <= cap:
-                branches.append((k + 1, start + values[k], chosen | 1 << k))
-            continue
-        else:
-            leaves += 1
-            left = cap - start
-            chosen |= mitm(values[k:], left, left, deadline).chosen << k
-            start = mass_of(values, chosen)
-        if start > mass:
-            best, mass = chosen, start
-        if mass >= goal or leaves == _MAX_LEAVES or deadline.passed():
-            break
-    return Found(best, cap)
+    try:
+        while branches and mass < goal and leaves > 0 and nodes > 0:
+            deadline.check()
+            nodes -= 1
+            k, start, chosen = branches.pop()
+            fitting, straddling = straddling_counts(prefix, k, cap - start)
+            if not straddling:
+                start += prefix[k + fitting] - prefix[k]
+                if start > mass:
+                    best, mass = chosen | ((1 << fitting) - 1) << k, start
+            elif k < depth:
+                branches.append((k + 1, start, chosen))
+                if start + values[k] <= cap:
+                    branches.append((k + 1, start + values[k], chosen | 1 << k))
+            else:
+                leaves -= 1
+                added = solve_leaf(cap - start, goal - start, mass - start)
+                if added is not None:
+                    best = chosen | added << k
+                    mass = mass_of(values, best)
+    except TimeUp:
+        return Found(best, cap)
+    return Found(best, mass if not branches and mass < goal else cap)
+
+
+def _leaf_solver(
+    values: Sequence[int], deadline: Deadline
+) -> tuple[Callable[[int, int, int], int | None], int]:
+    """A function for the leaves of `branch`, and how many values are decided at a leaf.
+
+    solve(room, enough, known): a subset of the last values with the greatest mass <= room, or one
+    of at least `enough`; None if that does not exceed `known`. Raises TimeUp.
+    """
+    depth = bisect_left(
+        range(len(values)), True, key=lambda first: mitm_suits(values[first:], _LEAF_SUMS)
+    )
+    last = values[depth:]
+
+    def solve_wide(room: int, enough: int, known: int) -> int | None:
+        deadline.check()
+        chosen = mitm(last, room, enough, deadline).chosen
+        return chosen if mass_of(last, chosen) > known else None
+
+    @functools.cache
+    def parts() -> tuple[int, tuple[Sequence[int], Sequence[int]], list[Limbs]]:
+        cut = best_cut(last)[0]
+        both = last[:cut], last[cut:]
+        return cut, both, [sorted_sums(part, sum(part), deadline) for part in both]
+
+    def solve(room: int, enough: int, known: int) -> int | None:
+        cut, both, sums = parts()
+        pair = _kernels.best_pair(*sums[0], *sums[1], *split(room), *split(enough))
+        masses = [joined(hi[place], lo[place]) for (hi, lo), place in zip(sums, pair, strict=True)]
+        if sum(masses) <= known:
+            return None
+        head, tail = (
+            subset_of_mass(part, mass, deadline) for part, mass in zip(both, masses, strict=True)
+        )
+        return head | tail << cut
+
+    return (solve if fits_limbs(last) else solve_wide), depth
 
 
 SEARCHES: dict[str, Search] = {
     "gray": gray,
     "mitm": mitm,
+    "quarters": quarters,
     "dp": dp,
     "fill": fill,
+    "cardinality": cardinality,
     "branch": branch,
 }
 
 
 def quick_exact(values: Sequence[int], cap: int) -> str | None:
     """The exact search that ends within a millisecond or so, if there is one."""
-    if len(values) <= _GRAY_BEST_UP_TO and _fits_limbs(values):
+    if len(values) <= _GRAY_BEST_UP_TO and fits_limbs(values):
         return "gray"
     if _dp_bits(values, cap) <= _DP_CHEAP_BITS:
         return "dp"
-    return "mitm" if len(values) <= _MITM_BEST_UP_TO else None
+    # Each of many values costs a pass over the sums so far.
+    most = min(_MITM_CHEAP_SUMS, _MITM_CHEAP_WORK // len(values))
+    return "mitm" if mitm_suits(values, most) else None
 
 
 def slow_exact(values: Sequence[int], cap: int) -> str | None:
     """The exact search that ends within some seconds, if there is one."""
     if _dp_bits(values, cap) <= DP_MAX_BITS:
         return "dp"
-    most = MITM_MAX_ITEMS if _fits_limbs(values) else MITM_WIDE_MAX_ITEMS
-    return "mitm" if len(values) <= most else None
+    return "mitm" if mitm_suits(values) else None
 
 
 def _dp_bits(values: Sequence[int], cap: int) -> int:
     return len(values) * (cap + 1)
 
 
-def require(condition: bool, reason: str) -> None:
-    if not condition:
-        raise ValueError(reason)
+def first_fill(values: Sequence[int], cap: int, goal: int, deadline: Deadline) -> Found:
+    """`fill` for some milliseconds."""
+    return fill(values, cap, goal, deadline, sizes=_FILL_FREE_ITEMS[:2])
 
 
-def _fits_limbs(values: Sequence[int]) -> bool:
-    return sum(values).bit_length() <= _kernels.MAX_TOTAL_BITS
+def probe(values: Sequence[int], cap: int, goal: int, deadline: Deadline) -> Found:
+    """`branch` for some hundredths of a second."""
+    return branch(values, cap, goal, deadline, leaves=_PROBE_LEAVES, nodes=_PROBE_NODES)
 
 
-def _split(number: int) -> tuple[int, int]:
-    return number >> _kernels.LIMB_BITS, number & _kernels.LIMB_MASK
-
-
-def _limbs(values: Sequence[int]) -> Limbs:
-    hi, lo = zip(*map(_split, values), strict=True) if values else ((), ())
-    return np.array(hi, dtype=np.int64), np.array(lo, dtype=np.int64)
-
-
-def _sorted_sums(values: Sequence[int], cap: int, deadline: Deadline) -> Limbs | None:
-    """All subset sums up to `cap`, ascending, in limbs; None if the deadline passed."""
-    hi, lo = np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.int64)
-    # The largest values first: sums beyond the cap are dropped as soon as they arise.
-    for value in values:
-        if deadline.passed():
-            return None
-        next_hi, next_lo = np.empty((2, 2 * hi.shape[0]), dtype=np.int64)
-        count = _kernels.merge_item(hi, lo, *_split(value), *_split(cap), next_hi, next_lo)
-        hi, lo = next_hi[:count], next_lo[:count]
-    return hi, lo
+def last_resort(values: Sequence[int], cap: int) -> str:
+    """A complete search, whatever time it takes."""
+    slow = slow_exact(values, cap)
+    if slow is not None:
+        return slow
+    small = fits_limbs(values) and len(values) <= _QUARTERS_BEST_UP_TO
+    return "quarters" if small else "branch"

@@ -1,6 +1,6 @@
 """One row: closed forms, searches, the choice among them, and the final rounding."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from itertools import accumulate
 from numbers import Real
@@ -8,6 +8,9 @@ from typing import Literal
 
 from theory.theta import _search
 from theory.theta._batch import sum_fault
+from theory.theta._cardinality import FAR, NEAR, cardinality, exchange_distance
+from theory.theta._few_values import closest_multiplicities
+from theory.theta._found import Deadline, Search, require
 from theory.theta._numbers import Numbers, read_numbers
 from theory.theta._row import (
     ROUNDING_BITS,
@@ -18,7 +21,6 @@ from theory.theta._row import (
     reduce_values,
     subset_mask,
 )
-from theory.theta._search import Deadline, require
 from theory.theta._types import OpenRowError, RowIndex, Status, ThetaSolution
 
 OnOpen = Literal["raise", "nan"]
@@ -48,16 +50,27 @@ def solve_theta(
       subset with at most m weights of H weighs at most c. Any other has at least m + 1 of them, its
       complement at most m, so the complement weighs at most c and the subset at least W − c. No
       mass lies between c <= W/2 and W − c, and c is attained.
-    - "gray": enumeration, O(2ⁿ), at most 30 items (see below).
-    - "mitm": meet in the middle, O(2^(n/2)), at most 44 items (40 where weights span 2¹²²).
+    - "few": for weights with few distinct values, O(Π (mᵢ + 1)) over their multiplicities without
+      the largest one, at most 2²⁰ choices.
+    - "gray": enumeration in Gray-code order, O(2ⁿ), at most 30 items (see below).
+    - "mitm": meet in the middle (Horowitz and Sahni), O(2^(n/2)) time and memory; at most 44 items
+      (40 where weights span 2¹²²), or any number with at most 2²² distinct sums of the large and of
+      the small ones, as multiples of a coarse unit have.
+    - "quarters": Schroeppel and Shamir, O(n·2^(n/2)) time, O(2^(n/4)) memory; at most 60 items that
+      span less than 2¹²².
     - "dp": a bitset over multiples of the common unit u of all weights, O(n·(W/u)/64); n·W/(2u) at
       most 2³¹.
-    - "fill": heuristic for many weights; may leave the row BOUNDED.
+    - "cardinality": for nearly equal weights, where only few numbers of them can come close to
+      W/2: meet in the middle over sums of exchange costs. It leaves the row BOUNDED where these are
+      more than 2²¹ on one side. Weights that span less than 2¹²².
+    - "branch": branch and bound on the largest weights, complete, exponential at worst; any row.
+    - "fill": heuristic for many weights; may leave the row BOUNDED. O(n log n + 2¹⁸).
     - "brute": all 2ⁿ subsets in Fractions, n <= 16; the reference for the others.
 
-    Searches first collapse equal weights (m copies cost about log₂ m + 1 items). "auto" and "fill"
-    also set a tail of mass at most W/2²⁸ aside without loss, and stop at a subset with D/W <= 2⁻²⁷,
-    for which θ rounds to 1; "gray", "mitm" and "dp" called by name go on to a proved optimum.
+    Searches first collapse equal weights (m copies cost about log₂ m + 1 items), and lower W/2 to
+    the next mass that common divisors permit. "auto", "fill" and "branch" also set a tail of mass
+    at most W/2²⁸ aside without loss, and stop at a subset with D/W <= 2⁻²⁷, for which θ rounds to
+    1; the others, called by name, go on to a proved optimum.
 
     Returns a `ThetaSolution`; a row that stays open has status BOUNDED, θ NaN and true bounds.
     Raises ValueError for a faulty row, an unknown method or a method whose precondition fails,
@@ -131,21 +144,39 @@ def solve_row(row: Row, deadline: Deadline) -> ThetaSolution:
     for name, positions in zip(("dominant", "topk", "odd"), closed, strict=True):
         if positions is not None:
             return _closed(row, positions, name)
-    instance = _reduce(row)
-
-    def search(name: str) -> ThetaSolution:
-        return _searched(row, instance, name, deadline, row.near_half)
-
-    cap = row.half // instance.factor
-    quick = _search.quick_exact(instance.values, cap)
-    if quick is not None:
-        return search(quick)
-    for heuristic in ("fill", "branch"):
-        solution = search(heuristic)
-        if solution.status is not Status.BOUNDED or deadline.passed():
+    open_solutions: list[ThetaSolution] = []
+    for instance, name, search in _plan(row):
+        solution = _searched(row, instance, name, search, deadline, row.near_half)
+        if solution.status is not Status.BOUNDED:
             return solution
-    slow = _search.slow_exact(instance.values, cap)
-    return solution if slow is None else search(slow)
+        open_solutions.append(solution)
+        if deadline.passed():
+            break
+    return max(open_solutions, key=lambda solution: solution.lower)
+
+
+def _plan(row: Row) -> Iterator[tuple[Instance, str, Search]]:
+    """The searches of "auto", from the cheapest on, and what they search. The last is complete."""
+    instance = _reduce(row)
+    values, cap = instance.values, row.half // instance.factor
+    quick = _search.quick_exact(values, cap)
+    if quick is not None:
+        yield instance, quick, _search.SEARCHES[quick]
+        return
+    plain = instance
+    if len(values) < instance.tail_start:
+        # Numbers of items say something only where equal weights are items of their own.
+        plain = reduce_values(row.values, _negligible(row), collapse=False)
+    distance = exchange_distance(plain.values, row.half // plain.factor)
+    if distance <= NEAR:
+        yield plain, "cardinality", cardinality
+    yield instance, "fill", _search.first_fill
+    if NEAR < distance <= FAR:
+        yield plain, "cardinality", cardinality
+    yield instance, "fill", _search.fill
+    yield instance, "branch", _search.probe
+    last = _search.last_resort(values, cap)
+    yield instance, last, _search.SEARCHES[last]
 
 
 def _dominant_subset(row: Row) -> list[int] | None:
@@ -200,32 +231,46 @@ def _brute(row: Row, _deadline: Deadline) -> ThetaSolution:
     return _closed(row, [k for k in range(n) if code >> k & 1], "brute")
 
 
+def _few(row: Row, deadline: Deadline) -> ThetaSolution:
+    positions, proved = closest_multiplicities(row.values, row.half, deadline)
+    mass = sum(row.values[k] for k in positions)
+    return _finish(row, positions, mass if proved else row.half, "few", {})
+
+
 def _by_exact_search(name: str) -> Callable[[Row, Deadline], ThetaSolution]:
     def solve(row: Row, deadline: Deadline) -> ThetaSolution:
-        return _searched(row, reduce_values(row.values, 0), name, deadline, row.half)
+        instance = reduce_values(row.values, 0)
+        return _searched(row, instance, name, _search.SEARCHES[name], deadline, row.half)
 
     return solve
 
 
 def _by_heuristic(name: str) -> Callable[[Row, Deadline], ThetaSolution]:
     def solve(row: Row, deadline: Deadline) -> ThetaSolution:
-        return _searched(row, _reduce(row), name, deadline, row.near_half)
+        search = _search.SEARCHES[name]
+        return _searched(row, _reduce(row), name, search, deadline, row.near_half)
 
     return solve
 
 
-def _reduce(row: Row) -> Instance:
+def _negligible(row: Row) -> int:
     # 2F <= W / 2**27 is what the lemma on a negligible tail asks.
-    return reduce_values(row.values, row.total >> (ROUNDING_BITS + 1))
+    return row.total >> (ROUNDING_BITS + 1)
+
+
+def _reduce(row: Row) -> Instance:
+    return reduce_values(row.values, _negligible(row))
 
 
 def _searched(
-    row: Row, instance: Instance, name: str, deadline: Deadline, enough: int
+    row: Row, instance: Instance, name: str, search: Search, deadline: Deadline, enough: int
 ) -> ThetaSolution:
     """Search an instance of a row; a subset of the row of mass >= `enough` may end the search."""
-    cap = row.half // instance.factor
+    # Collapsed or not, the subset sums are the same.
+    bound = _search.difference_bound(row.values[: instance.tail_start], row.half)
+    cap = _search.reachable_cap(instance.values, bound // instance.factor)
     goal = min(-(-enough // instance.factor), cap)
-    found = _search.SEARCHES[name](instance.values, cap, goal, deadline)
+    found = search(instance.values, cap, goal, deadline)
     positions = instance.expand(found.chosen)
     mass = sum(row.values[k] for k in positions)
     tail_mass = row.total - instance.total * instance.factor
@@ -233,8 +278,8 @@ def _searched(
         if mass + row.values[k] <= row.half:
             mass += row.values[k]
             positions.append(k)
-    proved = found.limit < cap or _search.mass_of(instance.values, found.chosen) == cap
-    limit = min(found.limit * instance.factor + tail_mass, row.half) if proved else row.half
+    # A subset of mass at most W/2 has at most `limit` in the instance and the tail besides.
+    limit = min(found.limit * instance.factor + tail_mass, row.half)
     stats = {"items": len(instance.values), "bits": instance.total.bit_length()}
     return _finish(row, positions, limit, name, stats)
 
@@ -273,9 +318,12 @@ _METHODS: dict[str, Callable[[Row, Deadline], ThetaSolution]] = {
     "uniform": _by_closed_form("uniform", _uniform_subset, "equal weights, none of them zero"),
     "topk": _by_closed_form("topk", _topk_subset, "equal nonzero weights"),
     "odd": _by_closed_form("odd", _odd_subset, "weights of the odd closed form"),
+    "few": _few,
     "gray": _by_exact_search("gray"),
     "mitm": _by_exact_search("mitm"),
+    "quarters": _by_exact_search("quarters"),
     "dp": _by_exact_search("dp"),
+    "cardinality": _by_exact_search("cardinality"),
     "fill": _by_heuristic("fill"),
     "branch": _by_heuristic("branch"),
     "brute": _brute,
