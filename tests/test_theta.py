@@ -1370,20 +1370,12 @@ class TestFloatKernels:
 
     def test_a_value_too_close_to_a_tie_stays_open(self):
         # 4·side·rest/total² with side 1/4 and total 1 is the rest, just above a tie of 1 and its
-        # successor; the error bound is (terms + 64)·2**-100.
-        for terms, open_at, settled_at in ((1, 2.0**-94, 2.0**-93), (900, 2.0**-91, 2.0**-90)):
-            for distance, expected in ((open_at, np.nan), (settled_at, 1.0 + 2 * ULP)):
-                value = float_kernels._rounded_theta(0.25, 1.0, ULP + distance, 1.0, 0.0, terms)
+        # successor; errors of rest and total count four times.
+        for error in (2.0**-90, 2.0**-80):
+            for distance, expected in ((3 * error, np.nan), (5 * error, 1.0 + 2 * ULP)):
+                rest = ULP + distance
+                value = float_kernels.rounded_theta_of_side(0.25, 1.0, rest, 1.0, 0.0, error)
                 np.testing.assert_equal(value, expected)
-
-    def test_a_window_is_the_run_closest_to_the_aim(self):
-        atoms = np.array([9.0, 8.0, 6.0, 5.0, 4.0, 1.0])
-        # Two atoms of mean 5.5 come closest to 11; the runs of two weigh 17, 14, 11, 9 and 5.
-        for aim, run in ((11.0, [2, 3]), (9.5, [3, 4]), (33.0, [0, 1, 2, 3, 4, 5]), (0.0, [])):
-            taken = np.zeros(6, dtype=np.bool_)
-            mass = float_kernels._take_window(atoms, aim, taken)
-            assert np.flatnonzero(taken).tolist() == run
-            assert mass == atoms[run].sum()
 
     def test_what_it_leaves_alone(self):
         rows = np.array(
