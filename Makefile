@@ -2,9 +2,8 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-# Where torch comes from. Elsewhere than on a machine that has a CPU build at hand, set
-#   TORCH_INDEX=https://download.pytorch.org/whl/cpu
-# to avoid the CUDA build of the same version.
+# Where torch comes from: TORCH_INDEX=https://download.pytorch.org/whl/cpu takes the CPU build of the
+# pinned version where pip would choose the CUDA build.
 TORCH_INDEX ?=
 EXTRA_INDEX := $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX))
 STAMP := $(VENV)/.installed

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -120,6 +121,7 @@ def test_selection_means_what_pytest_means() -> None:
         (["--html", "/no/such/folder/report.html"], "no such folder"),
         (["--profile", "slow"], "invalid choice"),
     ],
+    ids=range(10),  # or the theorem's name would stand in the ids, and -k would select these tests
 )
 def test_a_wrong_call_is_explained(
     arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
@@ -150,8 +152,12 @@ def test_the_reports_carry_the_whole_evidence(
     assert norm["level"] == norm["capped_level"] == "SYMBOLIC"
     for check in norm["checks"]:
         assert {"id", "kind", "verdict", "level", "scope", "cases", "relation"} <= set(check)
+        assert check["source"].startswith("theory.claims.theorem_3_2:")
         assert {"observed", "bound", "seconds", "reason", "tolerance"} <= set(check)
         assert check["cases"] > 0
     page = html_file.read_text("utf-8")
+    assert "Some statements" in page, "a selection is not the whole"
+    anchors = set(re.findall(r'href="#(\w+)"', page))
+    assert anchors <= set(re.findall(r'id="(\w+)"', page)), "every link leads somewhere"
     assert 'id="theorem_3_2_norm"' in page
     assert html.escape(norm["statement"].split(",")[0]) in page

@@ -131,8 +131,12 @@ def as_array(value: npt.ArrayLike, name: str) -> npt.NDArray[Any]:
     """Read an argument as a NumPy array of whatever dtype it has.
 
     Raises ValueError for a ragged list, TypeError for a masked array and for anything whose own
-    conversion fails (such as a tensor that requires a gradient).
+    conversion fails (such as a tensor on a device). A tensor is read without its gradient.
     """
+    if type(value).__module__.partition(".")[0] == "torch" and hasattr(value, "detach"):
+        tensor = value.detach()
+        # NumPy has no bfloat16; float32 holds all of its values.
+        value = tensor.float() if str(tensor.dtype) == "torch.bfloat16" else tensor
     if isinstance(value, np.ma.MaskedArray):
         raise TypeError(f"{name} is a masked array, whose mask would be lost: fill it first")
     try:

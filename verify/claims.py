@@ -102,6 +102,11 @@ class Check:
     def module(self) -> str:
         return self.function.__module__
 
+    @property
+    def source(self) -> str:
+        """Where the check stands, as module:line."""
+        return f"{self.module}:{self.function.__code__.co_firstlineno}"
+
     def __call__(self, profile: Profile, **parameters: Any) -> Evidence | Derivation:
         return self.function(profile, **parameters)
 
@@ -153,7 +158,7 @@ class Registry:
         """A phrase that suggests ids similar to ``text``, or an empty string."""
         names = [*self.claims, *self.checks]
         words = [w for w in re.findall(r"[\w.]+", text) if w not in ("and", "or", "not")]
-        near = [n for w in words for n in difflib.get_close_matches(w, names, n=3, cutoff=0.5)]
+        near = [n for w in words for n in difflib.get_close_matches(w, names, n=3, cutoff=0.6)]
         return "; did you mean " + ", ".join(dict.fromkeys(near)) + "?" if near else ""
 
 

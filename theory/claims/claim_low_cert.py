@@ -40,7 +40,8 @@ LOW = Claim(
         "largest atom is a prefix of at least 0.93, hence exactly 0.93. A subset with it, or the "
         "complement of one without it, has at least that mass, so θ = 0.2604. The sentence is "
         "right for certificates in [8/9, 1) alone, such as 0.96 at (0.4, 0.3, 0.2, 0.1), where "
-        "θ = 1; and θ never exceeds the certificate by more than 1/9.",
+        "θ = 1; but the text speaks of 5th percentiles of 0.26 to 0.58, all below 8/9. And θ never "
+        "exceeds a certificate by more than 1/9.",
         quote="A low greedy certificate alone does not upper-bound the exact θ, but the "
         "dominant-atom formula does characterize the strongly concentrated rows directly.",
     ),

@@ -242,7 +242,9 @@ def read_array(path: Path, key: str | None) -> Any:
     try:
         return readers[path.suffix](path, key)
     except (OSError, EOFError, ValueError, zipfile.BadZipFile) as error:
-        raise CommandError(f"{path}: cannot be read as {path.suffix} ({error})") from error
+        # NumPy's advice for what it cannot read, to unpickle it, would be unsafe here.
+        reason = "" if "pickle" in str(error) else f" ({error})"
+        raise CommandError(f"{path}: cannot be read as {path.suffix}{reason}") from error
 
 
 def _read_npy(path: Path, key: str | None) -> Any:

@@ -179,7 +179,7 @@ def judge_row(rows: Rows, row: int, on_empty: OnEmpty) -> bool:
             reason = "is empty: it sees no entry; on_empty='nan' lets it through"
         else:
             reason = fault(values) or "has mass outside its support"
-        raise ValueError(f"row {rows.index(row)} {reason}")
+        raise ValueError(f"{_name(rows.index(row))} {reason}")
     return blank
 
 
@@ -188,12 +188,19 @@ def check_sum_of(rows: Rows, row: int) -> None:
     integers, unit = as_integers(rows.wide(slice(row, row + 1))[0])
     reason = sum_fault(sum(integers) * unit, rows.numbers)
     if reason is not None:
-        raise ValueError(f"row {rows.index(row)} {reason}")
+        raise ValueError(f"{_name(rows.index(row))} {reason}")
+
+
+def _name(index: RowIndex) -> str:
+    """How an error names a row; the only row of a one-dimensional array has no index."""
+    return "the row" if index == () else f"row {index}"
 
 
 def sum_fault(total: Fraction, numbers: Numbers) -> str | None:
     """Why a total is no sum of probabilities of the type they came in; None if it may be one."""
     if abs(total - 1) <= numbers.sum_tolerance():
         return None
-    shown = float(total) if total < 2**1000 else float("inf")
-    return f"sums to {shown!r} instead of 1; check_sum=False takes weights of any total"
+    shown = repr(float(total)) if total < 2**1000 else "inf"
+    if shown == "1.0":
+        shown = f"1 {float(total - 1):+.1e}"
+    return f"sums to {shown} instead of 1; check_sum=False takes weights of any total"

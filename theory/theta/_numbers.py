@@ -52,7 +52,9 @@ def read_numbers(source: object, name: str, *, bits: bool = False) -> Numbers:
     if type(source).__module__.partition(".")[0] == "torch":
         numbers = _read_tensor(source, name, bits)
     elif isinstance(source, np.ma.MaskedArray):
-        raise TypeError(f"{name}: a masked array is ambiguous; pass plain data and a support")
+        raise TypeError(
+            f"{name}: a masked array is ambiguous; fill it with zeros, or pass theta_rows a support"
+        )
     elif isinstance(source, np.ndarray):
         numbers = _read_array(source, name)
     elif isinstance(source, list | tuple):

@@ -33,7 +33,7 @@ def build(registry: Registry, results: Sequence[CheckResult], profile: Profile) 
     return {
         "versions": versions(),
         "profile": profile.value,
-        "claims": [_claim(summary) for summary in summarise(registry, results)],
+        "claims": [_claim(registry, summary) for summary in summarise(registry, results)],
     }
 
 
@@ -42,7 +42,7 @@ def write(path: Path, report: dict[str, Any]) -> None:
     path.write_text(json.dumps(report, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
 
 
-def _claim(summary: ClaimSummary) -> dict[str, Any]:
+def _claim(registry: Registry, summary: ClaimSummary) -> dict[str, Any]:
     claim = summary.claim
     finding = claim.finding
     return {
@@ -58,13 +58,14 @@ def _claim(summary: ClaimSummary) -> dict[str, Any]:
         "finding": None
         if finding is None
         else {"kind": finding.kind.name, "text": finding.text, "quote": finding.quote},
-        "checks": [_check(result) for result in summary.results],
+        "checks": [_check(registry, result) for result in summary.results],
     }
 
 
-def _check(result: CheckResult) -> dict[str, Any]:
+def _check(registry: Registry, result: CheckResult) -> dict[str, Any]:
     row: dict[str, Any] = {
         "id": result.check_id,
+        "source": registry.check(result.check_id).source,
         "kind": result.kind.value,
         "verdict": result.outcome,
         "level": result.level.name if result.level is not None else None,
