@@ -27,7 +27,7 @@ def test_tensors_are_read_in_every_type_and_without_their_gradient(dtype: torch.
 def test_a_lone_row_is_called_the_row() -> None:
     with pytest.raises(ValueError, match=r"^the row sums to 6\.0 instead of 1"):
         theta_rows([1, 2, 3])
-    with pytest.raises(ValueError, match="^the row has NaN at entry 1"):
+    with pytest.raises(ValueError, match=r"^the row has NaN at entry 1"):
         theta_rows([0.5, np.nan, 0.5])
 
 

@@ -64,12 +64,17 @@ SUITES = {
         tuple(
             f"theory/theta/_{name}.py"
             for name in (
-                *("batch", "closest", "float_kernels", "greedy", "jit", "kernels"),
-                *("numbers", "row", "rows", "search", "solve", "types"),
+                *("batch", "cardinality", "closest", "few_values", "float_kernels", "found"),
+                *("greedy", "jit", "kernels", "long_rows", "messages", "numbers", "quarters"),
+                *("row", "rows", "search", "settle", "small_rows", "solve", "sums", "types"),
             )
         ),
-        (("tests/test_theta.py",), ("tests/test_theta_properties.py",)),
+        tuple(
+            (f"tests/test_theta{part}.py",)
+            for part in ("", "_batches", "_families", "_portfolio", "_properties")
+        ),
     ),
+    "gradient": Suite(("theory/theta/_gradient.py",), (("tests/test_theta_gradient.py",),)),
 }
 
 # Cosmic Ray swaps every operator for every other. Most of those swaps end in a TypeError at once
