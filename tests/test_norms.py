@@ -265,6 +265,15 @@ def test_is_row_stochastic_at_its_boundaries():
     assert not is_row_stochastic(np.full((1, 3), 0.333, np.float32))
 
 
+def test_is_row_stochastic_allows_for_the_length_of_a_row():
+    # 4 spacings at 1 are 0.0039 in half precision; 4096 entries may add 0.0005, 4 may not.
+    row = np.zeros((1, 4096), np.float16)
+    row[0, :2] = 1.0, 0.0042
+    assert is_row_stochastic(row)
+    assert not is_row_stochastic(row[:, :4])
+    assert not is_row_stochastic(np.tile(row[:, :4], (4096, 1)))
+
+
 def test_is_row_stochastic_refuses_a_bad_tolerance():
     with pytest.raises(ValueError, match=r"^tol is -0\.5: negative$"):
         is_row_stochastic([[1.0]], tol=-0.5)

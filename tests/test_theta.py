@@ -917,7 +917,7 @@ class TestRows:
         assert theta_rows(np.ones((2, 0, 3, 4))).shape == (2, 0, 3)
         lone = theta_rows([0.9, 0.1])
         assert (lone.shape, float(lone)) == ((), 0.36)
-        with pytest.raises(ValueError, match=r"row \(\) sums to"):
+        with pytest.raises(ValueError, match=r"the row sums to"):
             theta_rows([0.9, 0.2])
 
     def test_status_and_subset(self):
@@ -1390,6 +1390,8 @@ class TestFloatKernels:
         assert np.isnan(value).all()
         assert (status == -1).all()
         assert not subset.any()
+        # −0.0 is no negative weight, and needs no second look.
+        assert settled(np.array([[0.5, -0.0, 0.25, 0.25]]))[0].tolist() == [1.0]
         value, status, subset = settled(np.array([[2.0**300, 0.0], [0.0, 2.0**-300]]))
         assert value.tolist() == [0.0, 0.0]
         assert subset.tolist() == [[True, False], [False, True]]

@@ -190,6 +190,23 @@ class TestSmallRows:
             assert value == float(reference_theta(weights))
             assert float(1 - gap_of(weights, taken) ** 2) == value
 
+    @pytest.mark.parametrize("heavy", [1.0, 2.0**-20])
+    def test_the_lighter_side_gets_the_tail(self, heavy):
+        # The head leaves 2⁻³², which the tail of that mass makes up for on the right side only.
+        tail = heavy * 2.0**-32
+        for weights in ([heavy + tail, heavy, tail], [heavy, heavy - tail, tail]):
+            value, status, taken = split(np.array(weights))
+            assert (value, status) == (1.0, small_rows.OPTIMAL)
+            assert gap_of(np.array(weights), taken) == 0
+
+    def test_a_leaf_is_as_small_as_density_allows(self):
+        # A distance of 1.6e-4 to either side of two aims, among 4^p sums of deviation √(p/2).
+        weights = np.ones(30)
+        wanted = next(p for p in range(14) if 4.0**p * 1.6e-4 / 2.5 * 4 >= 4 * math.sqrt(p / 2) > 0)
+        assert small_rows._leaf_pairs(weights, 30, 1.6e-4) == wanted
+        assert small_rows._leaf_pairs(100 * weights, 30, 1.6e-2) == wanted
+        assert small_rows._leaf_pairs(weights, 30, 0.0) == 13
+
     def test_the_search_stops_when_told(self):
         # Cardinality alone keeps the masses away from one half: the search would be long.
         weights = descending("neighbours", 34, 1) + 1e-9 * np.arange(34)[::-1] ** 2
@@ -204,6 +221,8 @@ class TestSmallRows:
             ([1.0, 5e-324], 5e-324),
             ([1 + 2.0**-52], 2.0**-52),
             ([3 * 5e-324], 5e-324),
+            ([0.0, 5e-324, 0.5], 5e-324),
+            ([0.0, 0.5], 0.5),
         ):
             array = np.array(weights)
             assert small_rows.common_unit(array, len(array)) == unit

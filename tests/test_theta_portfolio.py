@@ -190,6 +190,23 @@ class TestSearches:
         assert len(values) == 1 or 1 <= cut < len(values)
         assert max(len(all_sums(values[:cut])), len(all_sums(values[cut:]))) <= longest
 
+    def test_counts_of_few_values(self):
+        assert sums.sum_counts([6, 4, 3]) == [1, 2, 4, 8]
+        assert sums.sum_counts([1, 1, 1]) == [1, 2, 3, 4]
+        assert sums.sum_counts([1, 1, 1], most=3) == [1, 2, 3]
+
+    def test_no_digit_of_narrow_free_values_is_lost(self):
+        values = [9, 7, 5, 3, 1]
+        chosen = search._completed(values, 0, list(range(5)), 17, 17, NO_LIMIT)
+        assert found_module.mass_of(values, chosen) == 17
+
+    def test_branch_visits_as_many_nodes_as_allowed(self):
+        rng = np.random.default_rng(8)
+        values = sorted((int(k) for k in rng.integers(2**39, 2**41, 38)), reverse=True)
+        deadline = Countdown(100)
+        search.branch(values, sum(values) // 2, sum(values) // 2, deadline, nodes=5)
+        assert deadline.looks == 95
+
     def test_branch_goes_on_where_its_probe_gives_up(self):
         rng = np.random.default_rng(8)
         values = sorted((int(k) for k in rng.integers(2**39, 2**41, 38)), reverse=True)
@@ -295,6 +312,24 @@ class TestNumbersOfItems:
                 found = search.branch(numbers, sum(numbers) // 2, sum(numbers) // 2, NO_LIMIT)
                 assert sum(numbers) - 2 * found.limit == solution.discrepancy / unit
         assert "cardinality" in methods
+
+    def test_multiples_of_a_common_difference_are_near(self):
+        # The 50 heaviest of 100 are 1250 differences beyond the cap.
+        even = [10**13 + (k << 20) for k in range(99, -1, -1)]
+        assert cardinality.exchange_distance(even, sum(even) // 2) == cardinality.FAR
+        uneven = [*even[:-1], even[-1] + 1]
+        assert cardinality.exchange_distance(uneven, sum(uneven) // 2) > 1000
+
+    @pytest.mark.parametrize(("length", "numbers"), [(19, 4), (24, 5)])
+    def test_up_to_four_numbers_of_items_are_few(self, length, numbers):
+        values = [1000 + 50 * k for k in range(length - 1, -1, -1)]
+        cap = sum(values) // 2
+        prefix = [0, *itertools.accumulate(values)]
+        assert len(cardinality.straddling_counts(prefix, 0, cap)[1]) == numbers
+        assert np.isfinite(cardinality.exchange_distance(values, cap)) == (numbers == 4)
+
+    def test_a_sum_of_nothing_is_a_sum(self):
+        assert len(set(cardinality._subset_with_number([0] * 12, 3, 0, NO_LIMIT))) == 3
 
     def test_copies_are_counted_one_by_one(self):
         # Three copies of each value would be v and 2v for the other searches.

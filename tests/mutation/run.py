@@ -71,7 +71,10 @@ SUITES = {
         ),
         tuple(
             (f"tests/test_theta{part}.py",)
-            for part in ("", "_batches", "_families", "_portfolio", "_properties")
+            for part in (
+                *("_interpreted", "", "_batches", "_families"),
+                *("_portfolio", "_properties"),
+            )
         ),
     ),
     "gradient": Suite(("theory/theta/_gradient.py",), (("tests/test_theta_gradient.py",),)),

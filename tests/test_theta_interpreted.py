@@ -1,0 +1,70 @@
+"""The kernels of theory.theta as plain Python, where NumPy checks every index.
+
+Compiled kernels read and write beyond the end of an array without a word. What a kernel computes is
+checked here as well, exactly.
+"""
+
+import os
+import subprocess
+import sys
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from reference_rows import sample
+from theta_reference import closest_by_enumeration, exact, reference_theta
+
+from theory.theta import Status, closest_mass, solve_theta, theta_rows
+
+# The other process runs this file as a script.
+ROOT = Path(__file__).resolve().parents[1]
+INTEGER_METHODS = ("gray", "mitm", "quarters", "cardinality", "branch")
+
+
+def check_row(row: Any) -> None:
+    plain = theta_rows([row], check_sum=False)
+    got, status, subset = theta_rows([row], check_sum=False, return_status=True, return_subset=True)
+    # Every float type here is exact in float64.
+    weights = exact(row.astype(np.float64) if isinstance(row, np.ndarray) else row)
+    total = sum(weights)
+    mass = sum((w for w, taken in zip(weights, subset[0], strict=True) if taken), Fraction(0))
+    witnessed = 1 - ((2 * mass - total) / total) ** 2
+    assert plain[0] == got[0] == float(witnessed)
+    if len(row) <= 20:
+        best = reference_theta(weights)
+        assert got[0] == float(best)
+        assert status[0] != Status.OPTIMAL or witnessed == best
+
+
+def check_everything() -> None:
+    for _, row in sample(150, 1, 14, seed=3):
+        check_row(row)
+    rng = np.random.default_rng(4)
+    for length in (16, 20, 97, 128, 203, 1001):
+        for deviation in (0.02, 1.0, 2.5):
+            for dtype in (np.float64, np.float32, np.float16):
+                row = np.exp(deviation * rng.standard_normal(length))
+                check_row((row / row.max()).astype(dtype))
+    for length in (3, 7, 10):
+        values = [int(k) << 40 | int(k) for k in rng.integers(2**30, 2**50, length)]
+        for method in INTEGER_METHODS:
+            solution = solve_theta(values, method=method)
+            assert solution.lower == solution.upper == reference_theta(values)
+        closest = closest_mass(values, sum(values) // 3)
+        expected = closest_by_enumeration([Fraction(v) for v in values], sum(values) // 3)
+        assert (closest.below, closest.above) == expected
+
+
+def test_no_kernel_leaves_its_arrays():
+    path = os.pathsep.join([str(ROOT), str(ROOT / "tests")])
+    subprocess.run(
+        [sys.executable, "-W", "error", __file__],
+        env=os.environ | {"NUMBA_DISABLE_JIT": "1", "PYTHONPATH": path},
+        check=True,
+        timeout=120,
+    )
+
+
+if __name__ == "__main__":
+    check_everything()
