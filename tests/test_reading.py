@@ -35,3 +35,15 @@ def test_a_sum_that_prints_as_one_shows_its_deviation() -> None:
     row = np.array([0.5, 0.5], dtype=np.longdouble) + np.longdouble(2) ** -58
     with pytest.raises(ValueError, match=r"sums to 1 \+6\.9e-18 instead of 1"):
         theta_rows(row)
+
+
+def test_a_bfloat16_sum_is_that_of_its_own_values() -> None:
+    row = torch.tensor([[0.5, 0.5, 0.5]], dtype=torch.bfloat16)
+    with pytest.raises(ValueError, match=r"^row 0 sums to 1\.5 instead of 1"):
+        theta_rows(row)
+
+
+@pytest.mark.parametrize("choice", ["no such choice", 1, ["raise"]])
+def test_a_choice_is_one_of_its_words(choice: object) -> None:
+    with pytest.raises(ValueError, match="on_open"):
+        theta_rows([[0.5, 0.5]], on_open=choice)  # type: ignore[arg-type]
