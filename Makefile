@@ -17,7 +17,7 @@ install: $(STAMP)
 $(STAMP): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check $(EXTRA_INDEX) \
-	    -c constraints.txt -e '.[model,report,dask,dev]'
+	    -c constraints.txt -e '.[model,report,dask,sdp,dev]'
 	$(BIN)/python -m paper_checks.compile_kernels
 	touch $@
 
