@@ -56,9 +56,25 @@ class Suite:
 
 
 SUITES = {
+    "arguments": Suite(("theory/arguments.py",), (("tests/test_arguments.py",),)),
     "norms": Suite(("theory/norms.py",), (("tests/test_norms.py",),)),
     "softmax": Suite(("theory/softmax.py",), (("tests/test_softmax.py",),)),
     "layernorm": Suite(("theory/layernorm.py",), (("tests/test_layernorm.py",),)),
+    "attention": Suite(
+        tuple(f"theory/{name}.py" for name in ("attention", "masks", "rotary")),
+        (("tests/test_masks.py", "tests/test_rotary.py"), ("tests/test_attention.py",)),
+    ),
+    "activations": Suite(("theory/activations.py",), (("tests/test_activations.py",),)),
+    "blocks": Suite(
+        tuple(
+            f"theory/{name}.py"
+            for name in ("blocks", "feed_forward", "linearisation", "normaliser")
+        ),
+        (
+            ("tests/test_normaliser.py", "tests/test_feed_forward.py"),
+            ("tests/test_blocks.py", "tests/test_attention.py"),
+        ),
+    ),
     "perturbation": Suite(("theory/perturbation.py",), (("tests/test_perturbation.py",),)),
     "theta": Suite(
         tuple(
