@@ -23,7 +23,9 @@ from theta_reference import exact, reference_theta
 import theory.theta
 from theory.theta import Status, solve_theta, theta_rows, theta_rows_from_logits
 from theory.theta import _float_kernels as floats
+from theory.theta import _lanes as lanes
 from theory.theta import _long_rows as long_rows
+from theory.theta import _repair as repair
 from theory.theta import _settle as settle
 from theory.theta import _small_rows as small_rows
 
@@ -58,6 +60,17 @@ def gap_by_theta(theta: Fraction) -> Fraction:
     return root
 
 
+def long_row_arrays(length: int) -> tuple[np.ndarray, ...]:
+    """scratch, indices, ordered, places and minus, as `balance_row` wants them."""
+    return (
+        np.empty((5, 2**13)),
+        np.empty((6, 64), np.int64),
+        np.empty(length + lanes.LANE_STEP),
+        np.empty(length, np.int32),
+        np.empty(length, np.bool_),
+    )
+
+
 class TestLongRows:
     @pytest.mark.parametrize("deviation", [0.03, 0.1, 0.5, 1.0, 3.0, 6.0])
     @pytest.mark.parametrize("length", [97, 128, 255, 256, 1000, 4096])
@@ -65,35 +78,90 @@ class TestLongRows:
         rows = softmax_rows([length, int(100 * deviation)], (10, length), deviation)
         found = 0
         for row in rows:
-            ordered, places, minus, scratch = (
-                np.empty(length),
-                np.empty(length, np.int32),
-                np.empty(length, np.bool_),
-                np.empty((5, 2**13)),
-            )
-            count = long_rows.balance_row(
-                row, length, row.sum(), 0.0, 0.0, scratch, ordered, places, minus
-            )
+            arrays = long_row_arrays(length)
+            count = long_rows.balance_row(row, length, row.sum(), 0.0, 0.0, True, *arrays)
             assert 0 <= count <= length
             if count:
                 found += 1
+                *_, places, minus = arrays
                 assert len(set(places[:count].tolist())) == count
                 taken = np.zeros(length, np.bool_)
                 taken[places[:count]] = ~minus[:count]
                 assert gap_of(row, taken) <= Fraction(1, 2**27)
+                same = long_rows.balance_row(row, length, row.sum(), 0.0, 0.0, False, *arrays)
+                assert same == count
         if length >= 255 and 0.1 <= deviation <= 1:
             assert found >= 8
 
     def test_rows_without_a_close_subset_are_left(self):
         # Each mass is a multiple of 1/257.
         row = np.ones(257) + (np.arange(257) < 3)
-        scratch = np.empty((5, 2**13))
-        arrays = np.empty(257), np.empty(257, np.int32), np.empty(257, np.bool_)
+        arrays = long_row_arrays(257)
         row[0] = 2.0
         assert row.sum() % 2 == 0
-        assert long_rows.balance_row(row, 257, row.sum(), 0.0, 0.0, scratch, *arrays) > 0
+        assert long_rows.balance_row(row, 257, row.sum(), 0.0, 0.0, True, *arrays) > 0
         row[0] = 1.0
-        assert long_rows.balance_row(row, 257, row.sum(), 0.0, 0.0, scratch, *arrays) == 0
+        assert long_rows.balance_row(row, 257, row.sum(), 0.0, 0.0, True, *arrays) == 0
+
+    @pytest.mark.parametrize("length", [96, 128, 191, 192, 193, 700, 1000])
+    def test_lanes(self, length):
+        found = 0
+        for deviation in (0.1, 0.4, 1.0, 2.0):
+            for row in softmax_rows([length, int(100 * deviation)], (12, length), deviation):
+                row[np.random.default_rng(length).random(length) < 0.1] = 0.0
+                arrays = long_row_arrays(length)
+                accepted = 2.0**-20 * row.sum()
+                args = row, length, row.sum(), accepted
+                if not lanes.balance_lanes(*args, True, *arrays):
+                    assert not lanes.balance_lanes(*args, False, *arrays)
+                    continue
+                found += 1
+                *_, places, minus = arrays
+                taken = np.zeros(length, np.bool_)
+                taken[places] = ~minus
+                assert lanes.balance_lanes(*args, False, *arrays)
+                assert sorted(places.tolist()) == list(range(length))
+                assert gap_of(row, taken) <= Fraction(1001, 1000) / 2**20
+        assert found >= (20 if length < 191 else 36)
+
+    def test_lanes_leave_rows_with_much_in_a_few_weights(self):
+        arrays = long_row_arrays(400)
+        flat = softmax_rows(1, (400,), 0.3)
+        # 65 large weights, 64 of them, one of more than a quarter, and 63 small ones.
+        for row, found in (
+            (np.where(np.arange(400) < 65, 1.0, flat), False),
+            (np.where(np.arange(400) < 64, 1.0, flat), True),
+            (np.where(np.arange(400) < 1, 0.5, flat), False),
+            (np.where(np.arange(400) < 63, flat, 0.0), False),
+        ):
+            args = row, 400, row.sum(), 1e-3 * row.sum()
+            assert lanes.balance_lanes(*args, True, *arrays) == found
+
+    @pytest.mark.parametrize("count", [48, 64])
+    def test_repair(self, count):
+        rng = np.random.default_rng(count)
+        found = 0
+        for _ in range(100):
+            held = np.sort(rng.random(count))[::-1].copy()
+            gap = 4 * rng.random() - 2
+            scratch, indices, *_ = long_row_arrays(1)
+            minus = np.empty(count, np.bool_)
+            if repair.repair(gap, 1e-5, held, count, minus, scratch, indices):
+                found += 1
+                signs = np.where(minus, -1, 1)
+                left = Fraction(gap) + sum(map(Fraction, (signs * held).tolist()))
+                assert abs(left) <= Fraction(1001, 1000) * Fraction(1e-5)
+        assert found >= 95
+
+    def test_sorting_with_places(self):
+        rng = np.random.default_rng(1)
+        for k in range(20):
+            values = rng.choice(rng.random(5), 64) if k % 2 else rng.random(64)
+            given, places = values.copy(), np.arange(64)
+            repair.sort_held(values, places, np.empty(64), np.empty((2, 64), np.int64))
+            assert (given[places] == values).all()
+            assert sorted(places.tolist()) == list(range(64))
+            assert (np.diff(values) <= 0).all()
 
     def test_order_by_binade(self):
         rng = np.random.default_rng(1)
@@ -116,7 +184,7 @@ def split(weights: np.ndarray, stop: int = settle.GO) -> tuple[float, int, np.nd
     """`split_row` of descending weights."""
     n = len(weights)
     taken = np.zeros(n, np.bool_)
-    value, status = small_rows.split_row(
+    value, status, _ = small_rows.split_row(
         weights,
         n,
         *floats.pair_sum(weights, n),
@@ -279,14 +347,14 @@ class TestSmallRows:
                 weights = np.sort(1 + 0.2 * rng.random(length))[::-1].copy()
                 taken = np.zeros(length, np.bool_)
                 total = floats.pair_sum(weights, length)
-                value, status = small_rows.odd_split(weights, length, *total, taken)
+                value, status = small_rows.odd_split(weights, length, length, *total, taken)
                 if status == small_rows.OPTIMAL:
                     settled += 1
                     assert value == float(reference_theta(weights))
                     assert 1 - gap_of(weights, taken) ** 2 == reference_theta(weights)
         assert settled > 40
         weights = np.array([5.0, 4.0, 3.0, 2.0, 2.0])
-        assert small_rows.odd_split(weights, 5, 16.0, 0.0, taken)[1] == small_rows.OPEN
+        assert small_rows.odd_split(weights, 5, 5, 16.0, 0.0, taken)[1] == small_rows.OPEN
 
 
 class TestArithmetic:

@@ -169,19 +169,14 @@ def _solve_rows(
     check_choice("on_open", on_open, ("raise", "nan"))
     seconds = checked_budget(budget)
     workers = _workers(threads)
-    # Compilation, or loading from the cache, is not to count against a budget.
-    _Batch(rows, check_sum, return_subset, False, None).settle(slice(0, 0))
+    if seconds is not None:
+        # Compilation, or loading from the cache, is not to count against a budget.
+        _Batch(rows, check_sum, return_subset, False, None).settle(slice(0, 0))
     batch = _Batch(rows, check_sum, return_subset, progress, seconds)
-    pool = ThreadPoolExecutor(max_workers=workers)
-    try:
-        # Faults are raised before any long search begins.
-        batch.run(pool, workers, batch.settle, list(rows.blocks()))
-        batch.judge(on_empty)
-        batch.run(pool, workers, lambda row: batch.search(row, on_open), batch.left())
-    finally:
-        # After an error or Ctrl-C: what has not begun is dropped, the rest looks at the flag.
-        batch.stop[0] = _settle.QUIT
-        pool.shutdown(cancel_futures=True)
+    # Faults are raised before any long search begins.
+    batch.run(workers, batch.settle, list(rows.blocks()))
+    batch.judge(on_empty)
+    batch.run(workers, lambda row: batch.search(row, on_open), batch.left())
     result: list[NDArray[Any]] = [batch.theta.reshape(rows.shape)]
     if return_status:
         result.append(batch.status.reshape(rows.shape))
@@ -240,10 +235,11 @@ class _Batch:
         if self.deadline.passed():
             self.stop[0] = _settle.HURRY
 
-    def run(
-        self, pool: ThreadPoolExecutor, workers: int, work: Callable[[Any], None], jobs: list[Any]
-    ) -> None:
-        """Do all jobs, in order on each of the workers, and raise the first job's error."""
+    def run(self, workers: int, work: Callable[[Any], None], jobs: list[Any]) -> None:
+        """Do all jobs, in order on each of the workers, and raise the first job's error.
+
+        One worker is the calling thread; a thread takes longer to start than many a batch to solve.
+        """
         errors: dict[int, Exception] = {}
         # Several threads may draw from one iterator of a list.
         numbered = iter(list(enumerate(jobs)))
@@ -257,30 +253,52 @@ class _Batch:
                 if errors or self.stop[0] == _settle.QUIT:
                     break
 
-        futures = [pool.submit(drain) for _ in range(min(workers, len(jobs)))]
-        _, late = wait(futures, timeout=self.deadline.left())
-        if late:
-            self.stop[0] = _settle.HURRY
-        for future in futures:
-            future.result()
+        if min(workers, len(jobs)) <= 1:
+            drain()
+        else:
+            self._share(drain, min(workers, len(jobs)))
         if errors:
             raise errors[min(errors)]
+
+    def _share(self, drain: Callable[[], None], workers: int) -> None:
+        pool = ThreadPoolExecutor(max_workers=workers)
+        try:
+            futures = [pool.submit(drain) for _ in range(workers)]
+            _, late = wait(futures, timeout=self.deadline.left())
+            if late:
+                self._raise_flag(_settle.HURRY)
+            for future in futures:
+                future.result()
+        except BaseException:
+            # After Ctrl-C: the threads look at the flag.
+            self._raise_flag(_settle.QUIT)
+            raise
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+    def _raise_flag(self, value: int) -> None:
+        with self.lock:
+            self.stop[0] = max(self.stop[0], value)
 
     def settle(self, block: slice) -> None:
         """Settle the rows of a block as far as float arithmetic goes."""
         kind = self.rows.kind()
-        if kind is not None:
-            _settle.settle_rows(
-                self.rows.raw(block),
+        start = block.start if kind is not None else block.stop
+        while start < block.stop and self.stop[0] != _settle.QUIT:
+            if self.deadline.passed():
+                self._raise_flag(_settle.HURRY)
+            part = slice(start, block.stop)
+            start += _settle.settle_rows(
+                self.rows.raw(part),
                 kind,
                 self.rows.length,
-                self.rows.lengths[block],
-                self.rows.mask_of(block),
+                self.rows.lengths[part],
+                self.rows.mask_of(part),
                 self.tolerance,
-                self.theta[block],
-                self.status[block],
-                self.verdict[block],
-                self.subset[block],
+                self.theta[part],
+                self.status[part],
+                self.verdict[part],
+                self.subset[part],
                 self.stop,
             )
         if self.progress:
