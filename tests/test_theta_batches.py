@@ -21,13 +21,14 @@ import torch
 from theta_reference import exact, reference_theta
 
 import theory.theta
-from theory.theta import Status, solve_theta, theta_rows, theta_rows_from_logits
+from theory.theta import Status, _rows, solve_theta, theta_rows, theta_rows_from_logits
 from theory.theta import _float_kernels as floats
 from theory.theta import _lanes as lanes
 from theory.theta import _long_rows as long_rows
 from theory.theta import _repair as repair
 from theory.theta import _settle as settle
 from theory.theta import _small_rows as small_rows
+from theory.theta._batch import read_rows
 
 ROOT = Path(theory.theta.__file__).resolve().parents[2]
 
@@ -394,6 +395,36 @@ class TestArithmetic:
 
 
 class TestTypes:
+    @pytest.mark.parametrize("kind", "bhilqBHILQ")
+    def test_integers_are_solved_by_kernels(self, kind, monkeypatch):
+        rows = np.random.default_rng(16).integers(0, 120, (40, 12)).astype(kind)
+        rows[5], rows[6, 2:] = 0, 0
+        given = {"check_sum": False, "on_empty": "nan", "return_subset": True}
+        expected = theta_rows(rows.astype(float), **given)
+        with monkeypatch.context() as patch:
+            patch.setattr(_rows._Batch, "search", None)
+            for source in (rows, np.asfortranarray(rows), rows.astype(rows.dtype.newbyteorder())):
+                got = theta_rows(source, **given)
+                assert all(
+                    np.array_equal(*p, equal_nan=True) for p in zip(got, expected, strict=True)
+                )
+        assert got[0][0] == solve_theta(rows[0]).theta
+        if kind in "bhilq":
+            with pytest.raises(ValueError, match="row 0 has a negative weight at entry 1"):
+                theta_rows(np.array([[2, -1]], dtype=kind), check_sum=False)
+        with pytest.raises(ValueError, match=r"row 0 sums to 5\.0 instead of 1"):
+            theta_rows(np.array([[3, 2]], dtype=kind))
+
+    @pytest.mark.parametrize("top", [2**53, 2**53 + 1, 2**63 - 1])
+    def test_integers_beyond_floats_stay_exact(self, top):
+        # The first is more than half of the total by half a unit.
+        rows = np.array([[top, top - 2, 1], [3, 2, 2]])
+        got = theta_rows(rows, check_sum=False)
+        assert got.tolist() == [solve_theta(row.tolist()).theta for row in rows]
+        assert got[0] == float(1 - Fraction(1, 2 * top - 1) ** 2)
+        kind = read_rows(rows, "P", None, False, 0).kind()
+        assert kind == (settle.FLOAT64 if top == 2**53 else None)
+
     @pytest.mark.parametrize("dtype", [np.float64, np.float32, np.float16, ml_dtypes.bfloat16])
     def test_every_bit_pattern_is_read(self, dtype):
         """Rows of one entry: θ = 0 for positive ones, and the others are refused by name."""
@@ -558,7 +589,33 @@ INTERRUPTED = """
     theta_rows(rows[:2], on_open="nan", budget=1)
     print("begun", flush=True)
     try:
-        theta_rows(rows, on_open="nan", check_sum=False, threads=2)
+        theta_rows(rows, on_open="nan", check_sum=False, threads=THREADS)
+        sys.exit("it ended before the interrupt")
+    except KeyboardInterrupt:
+        caught = time.clock_gettime(time.CLOCK_MONOTONIC)
+    assert threading.active_count() == 1, threading.enumerate()
+    before = time.process_time()
+    time.sleep(0.3)
+    assert time.process_time() - before < 0.05, "something goes on computing"
+    print(caught, flush=True)
+"""
+
+
+# Integers that are multiples of 2⁵⁰ but for their lower bits: many subsets are best by the
+# multiples, and which of them is best of all would take hours.
+SEARCHING = """
+    import signal, sys, threading, time
+    import numpy as np
+    from theory.theta import solve_theta, theta, theta_rows
+
+    rng = np.random.default_rng(61)
+    multiples = rng.integers(5, 10, 61)
+    multiples[0] += multiples.sum() % 2 == 0
+    row = [int(k) * 2**50 + int(b) for k, b in zip(multiples, rng.integers(0, 2**20, 61))]
+    assert theta(row, check_sum=False, budget=0.1, on_open="nan") != 0
+    print("begun", flush=True)
+    try:
+        CALL
         sys.exit("it ended before the interrupt")
     except KeyboardInterrupt:
         caught = time.clock_gettime(time.CLOCK_MONOTONIC)
@@ -571,25 +628,46 @@ INTERRUPTED = """
 
 
 class TestInterrupts:
+    @pytest.mark.parametrize("threads", [1, 2])
     @pytest.mark.parametrize(
         ("spread", "count", "length"), [(0.3, 400_000, 24), (1.0, 100_000, 512)]
     )
-    def test_control_is_back_at_once(self, spread, count, length):
+    def test_control_is_back_at_once(self, spread, count, length, threads):
         count = min(count, 2**25 // length)
         code = textwrap.dedent(INTERRUPTED)
-        for name, value in (("SPREAD", spread), ("ROWS", count), ("LENGTH", length)):
+        values = ("SPREAD", spread), ("ROWS", count), ("LENGTH", length), ("THREADS", threads)
+        for name, value in values:
             code = code.replace(name, str(value))
+        assert self.delay(code, 0.1) < 0.2
+
+    @pytest.mark.parametrize(
+        "call",
+        [
+            "theta(row, check_sum=False)",
+            "solve_theta(row)",
+            "solve_theta(row, method='branch')",
+            "solve_theta(row[:58], method='quarters')",
+            "theta_rows([row], check_sum=False, threads=1)",
+            "theta_rows([row, row, row], check_sum=False, threads=2)",
+            "theta_rows(np.array([row, row], dtype=float), check_sum=False, threads=2)",
+        ],
+    )
+    def test_a_long_search_ends(self, call):
+        assert self.delay(textwrap.dedent(SEARCHING).replace("CALL", call), 0.5) < 0.2
+
+    def delay(self, code: str, seconds: float) -> float:
+        """How long after an interrupt a process that runs the code says that it is back."""
         with subprocess.Popen(
             [sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, cwd=ROOT
         ) as process:
             assert process.stdout is not None
             assert process.stdout.readline() == "begun\n"
-            time.sleep(0.1)
+            time.sleep(seconds)
             sent = time.clock_gettime(time.CLOCK_MONOTONIC)
             process.send_signal(signal.SIGINT)
             output = process.stdout.read()
             assert process.wait(60) == 0
-        assert float(output) - sent < 0.2
+        return float(output) - sent
 
 
 class TestFaults:

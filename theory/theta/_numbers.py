@@ -12,14 +12,17 @@ from numpy.typing import NDArray
 # Machine epsilon and smallest subnormal; NumPy does not know those of bfloat16.
 _FLOAT64 = (Fraction(1, 2**52), Fraction(1, 2**1074))
 _BFLOAT16 = (Fraction(1, 2**7), Fraction(1, 2**133))
+# Every integer up to it is a float64.
+_MOST_INTEGER = 2**53
 
 
 @dataclass(frozen=True, slots=True)
 class Numbers:
     """Numbers as they came, with the precision of their type.
 
-    values: an array of a NumPy float type or bfloat16 of at most 64 bits, or of Python objects
-    (ints, Fractions, floats, long doubles), or of uint16, the bits of bfloat16. epsilon, smallest:
+    values: an array of a NumPy float type or bfloat16 of at most 64 bits, of integers of at most
+    2**53 in size, of Python objects (ints, Fractions, floats, long doubles), or of uint16, the bits
+    of bfloat16. epsilon, smallest:
     machine epsilon and smallest subnormal of the type, of the coarsest one in a mixture; exact
     numbers count as float64.
     """
@@ -87,7 +90,10 @@ def _read_array(array: NDArray[Any], name: str) -> Numbers:
     if array.dtype == object:
         return _read_objects(array, name)
     if array.dtype.kind in "iu":
-        return Numbers(array.astype(object), *_FLOAT64)
+        if array.size and max(int(array.max()), -int(array.min())) > _MOST_INTEGER:
+            return Numbers(array.astype(object), *_FLOAT64)
+        # Arrays of uint16 stand for bfloat16.
+        return Numbers(array.astype(np.int32) if array.dtype == np.uint16 else array, *_FLOAT64)
     precision = _precision(array.dtype.type)
     if precision is None:
         raise TypeError(f"{name}: expected real numbers, got dtype {array.dtype}")

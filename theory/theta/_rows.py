@@ -40,7 +40,11 @@ def theta_rows(
     """θ of every row of P (..., L): each the float64 nearest to the exact value, an equality.
 
     P: float64, float32, float16, bfloat16 or integer array, CPU tensor or nested sequences of
-    numbers, exactly as they are; nothing is changed. See `solve_theta` for θ.
+    numbers, exactly as they are; nothing is changed. See `solve_theta` for θ. Arrays of these float
+    types, and of integers up to 2⁵³ in size, go to the kernels; arrays with larger integers, and
+    Python objects that are no floats (ints, Fractions), are solved row by row, far more slowly.
+    A Dask array goes to `theta_rows_dask`, with one thread a block unless `threads` says otherwise,
+    and the result is lazy; return_subset and progress are not for it.
     support: what each row sees, as lengths broadcastable to (...,), of type integer, or a mask
     broadcastable to (..., L), of type bool; mass outside is an error.
     causal: row t of axis −2 sees its first t + 1 + causal_offset entries, on top of `support`.
@@ -57,6 +61,25 @@ def theta_rows(
 
     Raises ValueError or TypeError, naming the row and the reason, for faulty rows or arguments.
     """
+    if type(P).__module__.partition(".")[0] == "dask":
+        if return_subset or progress:
+            name = "return_subset" if return_subset else "progress"
+            raise ValueError(f"{name}: not for a Dask array; see theta_rows_dask")
+        # Not at the top, because it solves each block by this function.
+        from theory.theta._dask import theta_rows_dask
+
+        return theta_rows_dask(
+            P,
+            support=support,
+            causal=causal,
+            causal_offset=causal_offset,
+            check_sum=check_sum,
+            on_empty=on_empty,
+            budget=budget,
+            on_open=on_open,
+            threads=1 if threads is None else threads,
+            return_status=return_status,
+        )
     rows = read_rows(P, "P", support, causal, causal_offset)
     return _solve_rows(
         rows,
