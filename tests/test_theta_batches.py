@@ -65,7 +65,7 @@ def long_row_arrays(length: int) -> tuple[np.ndarray, ...]:
     """scratch, indices, ordered, places and minus, as `balance_row` wants them."""
     return (
         np.empty((5, 2**13)),
-        np.empty((6, 64), np.int64),
+        np.empty((7, 64), np.int64),
         np.empty(length + lanes.LANE_STEP),
         np.empty(length, np.int32),
         np.empty(length, np.bool_),
@@ -108,8 +108,10 @@ class TestLongRows:
     def test_lanes(self, length):
         found = 0
         for deviation in (0.1, 0.4, 1.0, 2.0):
-            for row in softmax_rows([length, int(100 * deviation)], (12, length), deviation):
+            rows = softmax_rows([length, int(100 * deviation)], (12, length), deviation)
+            for number, row in enumerate(rows):
                 row[np.random.default_rng(length).random(length) < 0.1] = 0.0
+                row[length // 3] += number % 3 * 0.3
                 arrays = long_row_arrays(length)
                 accepted = 2.0**-20 * row.sum()
                 args = row, length, row.sum(), accepted
@@ -123,20 +125,26 @@ class TestLongRows:
                 assert lanes.balance_lanes(*args, False, *arrays)
                 assert sorted(places.tolist()) == list(range(length))
                 assert gap_of(row, taken) <= Fraction(1001, 1000) / 2**20
-        assert found >= (20 if length < 191 else 36)
+        assert found >= (10 if length < 191 else 28)
 
-    def test_lanes_leave_rows_with_much_in_a_few_weights(self):
+    def test_lanes_and_large_weights(self):
         arrays = long_row_arrays(400)
         flat = softmax_rows(1, (400,), 0.3)
-        # 65 large weights, 64 of them, one of more than a quarter, and 63 small ones.
+        assert 0.9 < flat.sum() < 1.1
+        # 65 large weights, 64 of them, one that takes a bulk, one beyond all, and 63 small ones.
         for row, found in (
             (np.where(np.arange(400) < 65, 1.0, flat), False),
             (np.where(np.arange(400) < 64, 1.0, flat), True),
-            (np.where(np.arange(400) < 1, 0.5, flat), False),
+            (np.where(np.arange(400) < 1, 0.5, flat), True),
+            (np.where(np.arange(400) > 398, 0.9, flat), True),
+            (np.where(np.arange(400) < 1, 1.1, flat), False),
             (np.where(np.arange(400) < 63, flat, 0.0), False),
         ):
-            args = row, 400, row.sum(), 1e-3 * row.sum()
-            assert lanes.balance_lanes(*args, True, *arrays) == found
+            accepted = 2.0**-20 * row.sum()
+            assert lanes.balance_lanes(row, 400, row.sum(), accepted, True, *arrays) == found
+            if found:
+                *_, places, minus = arrays
+                assert gap_of(row, ~minus[np.argsort(places)]) <= Fraction(1001, 1000) / 2**20
 
     @pytest.mark.parametrize("count", [48, 64])
     def test_repair(self, count):

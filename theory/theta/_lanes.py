@@ -1,11 +1,13 @@
 """Many weights: two sides in balance by one pass over the row as it stands.
 
-Two kinds of weights are taken out: the few large ones, and the last 64 small ones. The others run
-in 32 lanes that the processor's vectors hold side by side: lane j takes the weights w at the places
-64i + j and w' at 64i + 32 + j on opposite sides, turned so that its difference s >= 0 becomes
-|s − |w − w'||. Then the large weights in descending order, the differences of the lanes and the 16
-largest of the small ones are set off against each other in the same way; the 48 smallest repair
-what is left (`_repair`).
+Two kinds of weights are taken out: the few large ones, and the last 64 small ones. The large ones,
+in descending order, are set off against each other: their difference s >= 0 becomes |s − w|. As
+many others from the first on as fit in what is left, the bulk, are all set off against it. The
+rest run in 32 lanes that the processor's vectors hold side by side: lane j takes the weights w at
+the places 64i + j and w' at 64i + 32 + j on opposite sides, turned so that its difference s becomes
+|s − |w − w'||. The differences of the lanes in descending order, and then the 16 largest of the
+small weights, are set off against what the bulk has left; the 48 smallest repair the rest
+(`_repair`).
 
 By induction each s is |Σ ±w| for some signs. `_mark` goes through the same steps again to say
 which, for whoever wants the subset.
@@ -14,7 +16,7 @@ which, for whoever wants the subset.
 import numpy as np
 
 from theory.theta._jit import kernel
-from theory.theta._repair import MOST, repair, sort_held
+from theory.theta._repair import MOST, descending_order, repair, sort_held
 
 _LANES = 32
 # Numbers that one step of the lanes takes; rows are padded to a multiple of it.
@@ -22,9 +24,8 @@ LANE_STEP = 2 * _LANES
 # Those of the small ones that do not take part in the repair.
 _SET_OFF = 16
 # A weight is large if it exceeds this multiple of the mean.
-_LARGE = 16.0
+_LARGE = 64.0
 _MOST_LARGE = 64
-_LARGEST = 0.25
 _BLOCK = 32
 # The small ones are below this multiple of the mean, where at least that share of the row is: the
 # closer they lie, the smaller are the gaps between them.
@@ -41,7 +42,7 @@ def balance_lanes(  # type: ignore[no-untyped-def]
     weights: (>= n,) float64, nonnegative, with float sum `total`. lane_weights: float64, (>= n,)
     and up to the next multiple of `LANE_STEP`, overwritten. If a subset is wanted, the weight at
     places[k] (>= n, int32) is in it unless minus[k] (>= n, bool), for k < n. scratch: (5, >= 256)
-    float64, indices: (6, 64) int64, overwritten.
+    float64, indices: (7, 64) int64, overwritten.
     """
     mean = total / n
     # What `repair` leaves alone of the scratch.
@@ -51,8 +52,7 @@ def balance_lanes(  # type: ignore[no-untyped-def]
     large_places = indices[4]
     held_places = indices[5]
     count = _find_large(weights, n, _LARGE * mean, large, large_places)
-    # With much in a few weights the others can rarely be told apart so roughly.
-    if count < 0 or (count > 0 and large[0] > _LARGEST * total):
+    if count < 0:
         return False
     padded = n + (-n) % LANE_STEP
     small = 0
@@ -74,16 +74,20 @@ def balance_lanes(  # type: ignore[no-untyped-def]
         number += taken
     if number < MOST:
         return False
-    lanes[:] = 0.0
-    for k in range(0, padded, LANE_STEP):
-        middle = k + _LANES
-        _step(lanes, lane_weights[k:middle], lane_weights[middle : middle + _LANES], _LANES)
-    sort_held(held, held_places, scratch[0], indices)
     gap = 0.0
     for k in range(count):
         gap = abs(gap - large[k])
+    start, bulk = _bulk(lane_weights, padded, gap) if count > 0 else (0, 0.0)
+    lanes[:] = 0.0
+    for k in range(start, padded, LANE_STEP):
+        middle = k + _LANES
+        _step(lanes, lane_weights[k:middle], lane_weights[middle : middle + _LANES], _LANES)
+    sort_held(held, held_places, scratch[0], indices)
+    gap = abs(gap - bulk)
+    order = indices[6, :_LANES]
+    descending_order(lanes, indices[0, :_LANES], order)
     for k in range(_LANES):
-        gap = abs(gap - lanes[k])
+        gap = abs(gap - lanes[order[k]])
     for k in range(_SET_OFF):
         gap = abs(gap - held[k])
     left = slice(_SET_OFF, MOST)
@@ -91,9 +95,10 @@ def balance_lanes(  # type: ignore[no-untyped-def]
         return False
     if want_subset:
         held_minus = minus[:MOST].copy()
-        signs = _signs(large, count, lanes, held)
-        held_minus[:_SET_OFF] = signs[count + _LANES :]
-        _mark(lane_weights, n, signs[count : count + _LANES], minus)
+        signs = _signs(large, count, bulk, lanes, order, held)
+        minus[:start] = signs[count]
+        _mark(lane_weights, start, n, signs[count + 1 : count + 1 + _LANES], minus)
+        held_minus[:_SET_OFF] = signs[count + 1 + _LANES :]
         for k in range(count):
             minus[large_places[k]] = signs[k]
         for k in range(MOST):
@@ -132,29 +137,50 @@ def _find_large(weights, n, most, large, places):  # type: ignore[no-untyped-def
 
 
 @kernel
+def _bulk(lane_weights, padded, gap):  # type: ignore[no-untyped-def]
+    """How many weights, whole steps of the lanes, fit in the gap together, and their sum."""
+    start = 0
+    bulk = 0.0
+    while start < padded:
+        step = 0.0
+        for k in range(start, start + LANE_STEP):
+            step += lane_weights[k]
+        if bulk + step > gap:
+            break
+        bulk += step
+        start += LANE_STEP
+    return start, bulk
+
+
+@kernel
 def _step(sizes, ones, twos, width):  # type: ignore[no-untyped-def]
     for j in range(width):
         sizes[j] = abs(sizes[j] - abs(ones[j] - twos[j]))
 
 
 @kernel
-def _signs(large, count, lanes, held):  # type: ignore[no-untyped-def]
-    """Which of the large weights, the lanes and the 16 of those held back are subtracted.
+def _signs(large, count, bulk, lanes, order, held):  # type: ignore[no-untyped-def]
+    """Which of the large weights, the bulk, the lanes and 16 of those held back are subtracted.
 
     The sign of the sum is followed: whatever comes next is subtracted from a positive sum and added
     to a negative one. At the end the signs of a negative sum are turned.
     """
-    minus = np.empty(count + _LANES + _SET_OFF, dtype=np.bool_)
+    minus = np.empty(count + 1 + _LANES + _SET_OFF, dtype=np.bool_)
     gap = 0.0
     negative = False
     for k in range(minus.shape[0]):
-        minus[k] = not negative
-        if k < count:
+        place = k
+        rank = k - count - 1
+        if rank < -1:
             gap -= large[k]
-        elif k < count + _LANES:
-            gap -= lanes[k - count]
+        elif rank == -1:
+            gap -= bulk
+        elif rank < _LANES:
+            place = count + 1 + order[rank]
+            gap -= lanes[order[rank]]
         else:
-            gap -= held[k - count - _LANES]
+            gap -= held[rank - _LANES]
+        minus[place] = not negative
         negative ^= gap < 0.0
         gap = abs(gap)
     for k in range(minus.shape[0]):
@@ -163,12 +189,12 @@ def _signs(large, count, lanes, held):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _mark(lane_weights, n, lane_minus, minus):  # type: ignore[no-untyped-def]
+def _mark(lane_weights, start, n, lane_minus, minus):  # type: ignore[no-untyped-def]
     """The same for the weights of the lanes; lane_minus says which lanes are subtracted."""
     for lane in range(_LANES):
         size = 0.0
         negative = False
-        for k in range(lane, n, LANE_STEP):
+        for k in range(start + lane, n, LANE_STEP):
             one = lane_weights[k]
             two = lane_weights[k + _LANES]
             # The larger of the two counts.
@@ -178,5 +204,5 @@ def _mark(lane_weights, n, lane_minus, minus):  # type: ignore[no-untyped-def]
             size -= abs(one - two)
             negative ^= size < 0.0
             size = abs(size)
-        for k in range(lane, n, _LANES):
+        for k in range(start + lane, n, _LANES):
             minus[k] ^= negative ^ lane_minus[lane]

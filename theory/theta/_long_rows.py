@@ -140,7 +140,7 @@ def balance_row(  # type: ignore[no-untyped-def]
     next multiple of `LANE_STEP`. After success, if a
     subset is wanted, the weight at places[k] is in it unless minus[k], for k below the returned
     number of places; those of no place are not in it. Returns 0 if no subset was found. scratch:
-    (5, >= 256) float64 and indices: (6, 64) int64 are overwritten.
+    (5, >= 256) float64 and indices: (7, 64) int64 are overwritten.
     """
     accepted = _ACCEPTED * total
     coarse = unit > accepted

@@ -1,5 +1,6 @@
 """Reading numbers exactly: arrays of any float type, CPU tensors, ints and Fractions."""
 
+import functools
 import sys
 from dataclasses import dataclass
 from fractions import Fraction
@@ -42,7 +43,13 @@ class Numbers:
         Softmax in working precision leaves a sum off by a few epsilon, and an entry below the
         normal range is off by up to one smallest subnormal.
         """
-        return 4 * self.epsilon + 2 * self.values.shape[-1] * self.smallest
+        return _sum_tolerance(self.epsilon, self.smallest, self.values.shape[-1])
+
+
+# Cached, as this arithmetic takes longer than a short row.
+@functools.lru_cache(maxsize=256)
+def _sum_tolerance(epsilon: Fraction, smallest: Fraction, length: int) -> Fraction:
+    return 4 * epsilon + 2 * length * smallest
 
 
 def read_numbers(source: object, name: str, *, bits: bool = False) -> Numbers:
@@ -139,9 +146,15 @@ def _precision(kind: type) -> tuple[Fraction, Fraction] | None:
     if kind.__name__ == "bfloat16":
         return _BFLOAT16
     if issubclass(kind, np.floating):
-        info = np.finfo(kind)
-        return exact_fraction(info.eps), exact_fraction(info.smallest_subnormal)
+        return _limits(kind.__name__)
     return _FLOAT64 if issubclass(kind, float) else None
+
+
+@functools.cache
+def _limits(name: str) -> tuple[Fraction, Fraction]:
+    """Machine epsilon and smallest subnormal of a float type of NumPy."""
+    info = np.finfo(name)
+    return exact_fraction(info.eps), exact_fraction(info.smallest_subnormal)
 
 
 def exact_fraction(number: Any) -> Fraction:

@@ -30,7 +30,7 @@ _FEWEST = 2 * (_FREE_GAPS + _SPARE_GAPS) + 4
 
 
 @kernel
-def _descending_order(values, keys, order):  # type: ignore[no-untyped-def]
+def descending_order(values, keys, order):  # type: ignore[no-untyped-def]
     """Write the places of the first n values in descending order, negative ones last.
 
     keys: (n,) int64, n <= 64, overwritten; order: (>= n,) int64. Values that agree but for their
@@ -56,7 +56,7 @@ def sort_held(values, places, spare, indices):  # type: ignore[no-untyped-def]
     """
     kept = indices[0]
     order = indices[1]
-    _descending_order(values, kept, order)
+    descending_order(values, kept, order)
     for k in range(MOST):
         spare[k] = values[order[k]]
         kept[k] = places[order[k]]
@@ -86,6 +86,9 @@ def repair(gap, accepted, held, count, minus, scratch, indices):  # type: ignore
         minus[last] = not against
         first += 1
         last -= 1
+    # The pair and the gaps that follow are no more than the spread each, all together.
+    if abs(gap) > 2.0 * (held[first] - held[last]):
+        return False
     # The one pair with `first` or `last` in it that comes closest.
     best = np.inf
     upper = first
@@ -121,7 +124,7 @@ def repair(gap, accepted, held, count, minus, scratch, indices):  # type: ignore
         sizes[k] = left[k] if left[k] > 0.0 else np.inf
     for k in range(pairs, _PAIRS):
         sizes[k] = -1.0
-    _descending_order(sizes, keys[:_PAIRS], order)
+    descending_order(sizes, keys[:_PAIRS], order)
     fixed = pairs - _FREE_GAPS - _SPARE_GAPS
     for k in range(fixed):
         gap = _turn(gap, gap >= 0.0, left, order[k], others, minus)

@@ -1,5 +1,6 @@
 """θ of every row of an array."""
 
+import functools
 import os
 import sys
 import threading
@@ -193,8 +194,7 @@ def _solve_rows(
     seconds = checked_budget(budget)
     workers = _workers(threads)
     if seconds is not None:
-        # Compilation, or loading from the cache, is not to count against a budget.
-        _Batch(rows, check_sum, return_subset, False, None).settle(slice(0, 0))
+        _compile_kernels()
     batch = _Batch(rows, check_sum, return_subset, progress, seconds)
     # Faults are raised before any long search begins.
     batch.run(workers, batch.settle, list(rows.blocks()))
@@ -206,6 +206,12 @@ def _solve_rows(
     if return_subset:
         result.append(batch.subset.reshape(*rows.shape, rows.length))
     return tuple(result) if len(result) > 1 else result[0]
+
+
+@functools.cache
+def _compile_kernels() -> None:
+    """Compilation, or loading from the cache, is not to count against a budget."""
+    theta_rows(np.ones((1, 1)))
 
 
 class _Deadline(Deadline):

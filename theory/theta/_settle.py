@@ -113,7 +113,7 @@ def settle_rows(  # type: ignore[no-untyped-def]
     marks = np.empty(length + 1, dtype=np.bool_)
     sums = np.empty((5, _SUMS), dtype=np.float64)
     work = np.empty((2, length + 1), dtype=np.float64)
-    indices = np.empty((6, MOST), dtype=np.int64)
+    indices = np.empty((7, MOST), dtype=np.int64)
     no_subset = np.empty(0, dtype=np.bool_)
     bits = weights.view(np.int64)
     for r in range(rows.shape[0]):
