@@ -21,7 +21,7 @@ import torch
 from theta_reference import exact, reference_theta
 
 import theory.theta
-from theory.theta import Status, _rows, solve_theta, theta_rows, theta_rows_from_logits
+from theory.theta import Status, _rows, _sums, solve_theta, theta_rows, theta_rows_from_logits
 from theory.theta import _float_kernels as floats
 from theory.theta import _lanes as lanes
 from theory.theta import _long_rows as long_rows
@@ -29,6 +29,7 @@ from theory.theta import _repair as repair
 from theory.theta import _settle as settle
 from theory.theta import _small_rows as small_rows
 from theory.theta._batch import read_rows
+from theory.theta._found import Deadline
 
 ROOT = Path(theory.theta.__file__).resolve().parents[2]
 
@@ -635,6 +636,14 @@ SEARCHING = """
 """
 
 
+def test_how_long_threads_wait_for_a_deadline():
+    stop = np.zeros(1, np.int64)
+    assert _rows._Deadline(None, stop).left() is None
+    assert 50 < _rows._Deadline(60.0, stop).left() <= 60
+    assert _rows._Deadline(0.0, stop).left() == 0
+    assert _rows._Deadline(math.inf, stop).left() == threading.TIMEOUT_MAX
+
+
 class TestInterrupts:
     @pytest.mark.parametrize("threads", [1, 2])
     @pytest.mark.parametrize(
@@ -676,6 +685,18 @@ class TestInterrupts:
             output = process.stdout.read()
             assert process.wait(60) == 0
         return float(output) - sent
+
+
+def test_wide_weights_are_met_in_the_middle_up_to_the_cap():
+    small, middle = 2**120 + 7, 2**125 + 1
+    values = [small + middle + 1, middle, small]
+    sums = [0]
+    for value in values:
+        sums += [entry + value for entry in sums]
+    for cap in (s + step for s in sums for step in (-1, 0, 1) if 0 <= s + step <= sum(values)):
+        chosen = _sums.mitm(values, cap, cap, Deadline(None)).chosen
+        mass = sum(value for k, value in enumerate(values) if chosen >> k & 1)
+        assert mass == max(s for s in sums if s <= cap)
 
 
 class TestFaults:
