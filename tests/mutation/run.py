@@ -81,8 +81,9 @@ SUITES = {
             f"theory/theta/_{name}.py"
             for name in (
                 *("batch", "cardinality", "closest", "few_values", "float_kernels", "found"),
-                *("greedy", "jit", "kernels", "long_rows", "messages", "numbers", "quarters"),
-                *("row", "rows", "search", "settle", "small_rows", "solve", "sums", "types"),
+                *("greedy", "jit", "kernels", "lanes", "long_rows", "messages", "numbers"),
+                *("quarters", "repair", "row", "rows", "search", "settle", "small_rows", "solve"),
+                *("sums", "types"),
             )
         ),
         tuple(
