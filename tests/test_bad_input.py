@@ -23,15 +23,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from theory import layernorm, norms, perturbation, softmax, theta
+from theory import activations, layernorm, masks, norms, perturbation, softmax, theta
 
 THEORY = Path(norms.__file__).resolve().parent
 EXTREMES = [0.0, -0.0, 1.0, 0.5, -1.0, 1e308, -1e308, 5e-324, 1e-310, 1e200, 2.0**-30]
-# Shared readers of arguments, which the functions below exercise.
-READERS = {
-    *("as_real_array", "as_real_scalar", "as_distributions", "as_array", "sum_tolerance"),
-    *("first_true", "position", "require_finite", "row_sums"),
-}
 # These take torch tensors and Dask arrays alone; their tests are in files of their own.
 ADAPTERS = {"theta_rows_torch", "theta_rows_dask"}
 BROKEN = [math.nan, math.inf, -math.inf]
@@ -40,13 +35,13 @@ BROKEN = [math.nan, math.inf, -math.inf]
 def public_functions(module: ModuleType) -> list[Callable[..., Any]]:
     """What a module offers: its ``__all__``, or the functions that it defines and does not hide."""
     names = getattr(module, "__all__", [n for n in vars(module) if not n.startswith("_")])
-    found = [getattr(module, name) for name in names if name not in READERS | ADAPTERS]
+    found = [getattr(module, name) for name in names if name not in ADAPTERS]
     return [f for f in found if inspect.isfunction(f) and f.__module__.startswith(module.__name__)]
 
 
 FUNCTIONS = [
     function
-    for module in (norms, softmax, layernorm, perturbation, theta)
+    for module in (norms, softmax, layernorm, perturbation, theta, masks, activations)
     for function in public_functions(module)
 ]
 
@@ -122,6 +117,10 @@ SOUND = {
     "axis": -1,
     "tol": 1e-9,
     "mask": None,
+    "length": 3,
+    "window": 2,
+    "visible": [True, False, True],
+    "name": "gelu",
     "support": None,
     "causal": False,
     "causal_offset": 0,

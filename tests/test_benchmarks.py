@@ -97,3 +97,20 @@ def test_a_peer_in_its_worker(peers: ModuleType) -> None:
     # The second θ is a planted falsehood.
     assert answers.wrong == 1
     assert answers.off == 0.5
+
+
+def test_the_cost_of_differentials(capsys: pytest.CaptureFixture[str]) -> None:
+    """A small run; its times are not judged, as whatever else runs would be judged with them."""
+    differentials = importlib.import_module("differentials")
+    assert differentials.main(["--quick", "--repeat", "1"]) in (0, 1)
+    heading, row, summary = capsys.readouterr().out.splitlines()
+    assert heading.split() == ["module", "L", "forward", "ms", "JVP", "VJP", "row", "ms"]
+    assert row.startswith("attention, 2 heads, width 8")
+    assert summary.startswith("at most ")
+
+
+def test_differentials_that_cost_too_much_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    differentials = importlib.import_module("differentials")
+    for vjp, status in ((5.0, 0), (5.1, 1)):
+        monkeypatch.setattr(differentials, "measure", lambda *_, v=vjp: (1.0, 2.0, v, 0.1))
+        assert differentials.main(["--quick"]) == status

@@ -56,7 +56,9 @@ class Suite:
 
 
 SUITES = {
-    "arguments": Suite(("theory/arguments.py",), (("tests/test_arguments.py",),)),
+    "arguments": Suite(
+        ("theory/arguments.py",), (("tests/test_arguments.py",), ("tests/test_reading.py",))
+    ),
     "norms": Suite(("theory/norms.py",), (("tests/test_norms.py",),)),
     "softmax": Suite(("theory/softmax.py",), (("tests/test_softmax.py",),)),
     "layernorm": Suite(("theory/layernorm.py",), (("tests/test_layernorm.py",),)),
