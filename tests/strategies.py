@@ -2,8 +2,15 @@
 
 import math
 
+import numpy as np
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
+
+from theory.activations import ACTIVATIONS
+from theory.attention import Attention
+from theory.claims._float_layers import Kind, Modules
+from theory.feed_forward import FeedForward
+from theory.normaliser import Normaliser
 
 SMALLEST_SUBNORMAL = 5e-324
 
@@ -107,3 +114,65 @@ def normalisations(
     gamma = draw(st.one_of(constant, st.lists(scale, min_size=width, max_size=width)))
     eps = draw(st.sampled_from([1e-12, 1e-5, 1.0, 1e8]))
     return [token() for _ in range(tokens)], gamma, eps
+
+
+@st.composite
+def layer_modules(
+    draw: st.DrawFn, min_width: int = 1, max_width: int = 4, kind: Kind = "layer"
+) -> Modules:
+    """The modules of one layer without projection biases, as Theorems 4.3 and 4.4 ask.
+
+    Weights are Gaussian of sizes from 0.01 to 30 (near-one-hot attention), zero in some draws; γ
+    has zeros, ties or one large entry; ε is from 1e−5 to 1e3.
+    """
+    width = draw(st.integers(min_width, max_width))
+    heads, head_width = draw(st.integers(1, 2)), draw(st.integers(1, 3))
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    size = st.sampled_from([0.0, 0.01, 0.3, 1.0, 30.0])
+
+    def weights(*shape: int) -> np.ndarray:
+        return draw(size) * rng.normal(size=shape)
+
+    def normaliser() -> Normaliser:
+        gamma = draw(
+            st.lists(st.sampled_from([0.0, 1.0, -1.0, 2.0]), min_size=width, max_size=width)
+        )
+        beta = 0.3 * rng.normal(size=width) if kind == "layer" else None
+        eps = draw(st.sampled_from([1e-5, 1e-3, 1.0, 1e3]))
+        return Normaliser(kind=kind, gamma=gamma, beta=beta, eps=eps)
+
+    attention = Attention(
+        query_HDK=weights(heads, width, head_width),
+        key_GDK=weights(heads, width, head_width),
+        value_GDV=weights(heads, width, head_width),
+        output_HVE=weights(heads, head_width, width),
+        tau=draw(st.sampled_from([0.25, 1.0, 4.0])),
+        mask=draw(st.sampled_from([None, "causal"])),
+    )
+    feed_forward = FeedForward(
+        w1_DF=weights(width, 2 * width),
+        w2_FD=weights(2 * width, width),
+        b1_F=draw(st.none() | st.just(rng.normal(size=2 * width))),
+        b2_D=draw(st.none() | st.just(rng.normal(size=width))),
+        activation=draw(st.sampled_from(sorted(ACTIVATIONS))),
+    )
+    return Modules(attention, feed_forward, normaliser(), normaliser())
+
+
+@st.composite
+def states(draw: st.DrawFn, width: int, max_length: int = 4) -> np.ndarray:
+    """States of shape (L, width): Gaussian of sizes 1e−3 to 1e3, with constant, equal and zero
+    tokens.
+    """
+    length = draw(st.integers(1, max_length))
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    X = draw(st.sampled_from([1e-3, 1.0, 1e3])) * rng.normal(size=(length, width))
+    form = draw(st.sampled_from(["free", "free", "constant", "equal", "zero"]))
+    token = draw(st.integers(0, length - 1))
+    if form == "constant":
+        X[token] = X[token, 0]
+    elif form == "equal":
+        X[:] = X[token]
+    elif form == "zero":
+        X[token] = 0.0
+    return X
