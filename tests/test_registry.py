@@ -136,6 +136,12 @@ def test_nothing_else_may(package: Writer, second: str) -> None:
         load_registry(package(parts.replace('id="two"', f'id="{second}"')))
 
 
+def test_a_step_may_be_the_plural_of_another(package: Writer) -> None:
+    steps = GOOD.replace('id="one"', 'id="a_step_value"').replace('uses=("one",)', "uses=()")
+    registry = load_registry(package(steps.replace('id="two"', 'id="a_step_values"')))
+    assert set(registry.claims) == {"a_step_value", "a_step_values"}
+
+
 def test_profiles_pick_their_size() -> None:
     assert Profile.QUICK.pick(1, 2) == 1
     assert Profile.FULL.pick(1, 2) == 2

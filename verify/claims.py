@@ -250,6 +250,7 @@ def _faults(claims: Mapping[str, Claim], checks: Mapping[str, Check]) -> list[st
             and other.startswith(claim.id)
             and not other[len(claim.id) :].startswith("_")
             and not _are_roman_parts(claim.id, other)
+            and not _is_plural_step(claim.id, other)
         ]
     for item in checks.values():
         if claims.get(item.claim.id) is not item.claim:
@@ -265,6 +266,11 @@ def _are_roman_parts(first: str, second: str) -> bool:
     """Whether both are parts of one statement that the paper numbers (i), (ii), (iii), …"""
     stems = [re.fullmatch(r"(\w+_part_)[ivx]+", claim_id) for claim_id in (first, second)]
     return all(stems) and len({match[1] for match in stems if match}) == 1
+
+
+def _is_plural_step(first: str, second: str) -> bool:
+    """Whether two steps of one proof differ in a plural alone, as step_value and step_values do."""
+    return "_step_" in first and second == first + "s"
 
 
 def _signature_faults(item: Check, planted: Planted) -> list[str]:
