@@ -26,6 +26,7 @@ from theory.bounds import (
 )
 from theory.claims._random_attention import random_attention
 from theory.opnorm import block_norm_bracket
+from theory.rotary import Rotary
 
 BOUNDS = (measured_head_norm_bound, gauge_fixed_bound, covariance_bound, moment_bound)
 
@@ -188,6 +189,18 @@ def test_biases_of_keys_and_values_do_not_matter_to_ranges(seed: int) -> None:
         seed, key_bias_GK=rng.normal(size=(2, 2)), value_bias_GV=rng.normal(size=(2, 2))
     )
     assert gauge_fixed_bound(biased.at(U)).value == pytest.approx(without.value, rel=1e-8)
+
+
+def test_rotated_biases_of_keys_matter_and_those_of_values_do_not() -> None:
+    """A rotation that depends on the position turns one bias into many."""
+    rng = np.random.default_rng(8)
+    # A high temperature keeps the rows, and so θ, where they are.
+    U, rotary, tau, bias = rng.normal(size=(4, 3)), Rotary(), 1e4, np.full((2, 2), 50.0)
+    without = gauge_fixed_bound(plain_attention(8, rotary=rotary, tau=tau).at(U))
+    values = plain_attention(8, rotary=rotary, tau=tau, value_bias_GV=bias)
+    keys = plain_attention(8, rotary=rotary, tau=tau, key_bias_GK=bias)
+    assert gauge_fixed_bound(values.at(U)).value == pytest.approx(without.value, rel=1e-8)
+    assert np.max(gauge_fixed_bound(keys.at(U)).query_L) > 5 * np.max(without.query_L)
 
 
 @pytest.mark.parametrize("bound", BOUNDS)

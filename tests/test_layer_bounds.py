@@ -58,6 +58,8 @@ def test_the_first_post_norm_layer_takes_a_radius() -> None:
     assert isinstance(post, PostNormLayer)
     near, far = (post_norm_layer_bound(post, radius).value for radius in (0.0, 50.0))
     assert near < far
+    with pytest.raises(ValueError, match=r"incoming is -1\.0: negative"):
+        post_norm_layer_bound(post, -1.0)
 
 
 @given(seed=SEEDS, reach=st.sampled_from([0.1, 1.0, 5.0]))

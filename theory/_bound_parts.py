@@ -148,7 +148,8 @@ def trace_power_norms(grams: FloatArray) -> FloatArray:
     largest of them is at most the 16th root of the sum of their 16th powers. Never above n^{1/32}
     times the value itself.
     """
-    scale = np.abs(np.trace(grams, axis1=-2, axis2=-1))
+    # Not by the trace, which may be a rounding error of products whose entries are not.
+    scale = np.max(np.abs(grams), axis=(-2, -1))
     unit = grams / np.where(scale > 0.0, scale, 1.0)[..., np.newaxis, np.newaxis]
     power = unit
     for _ in range(3):

@@ -75,13 +75,15 @@ def post_norm_layer_bound(
     """Theorem 4.4: L_LN²(1 + L_MHA)(1 + L_FFN), on {X: ‖X‖_{∞,rms} <= B}.
 
     incoming: the normalisation that X comes out of, the previous layer's last one, or B itself,
-    which the first layer needs. Constants, `exact` and errors as in `pre_norm_layer_bound`;
-    B_LN also covers `incoming`.
+    which the first layer needs; B_LN also covers it. Constants, `exact` and errors as in
+    `pre_norm_layer_bound`; raises ValueError for a negative B, too.
     """
     if isinstance(incoming, Normaliser):
         radius = output_bound(incoming)
     else:
         radius = as_real_scalar(incoming, "incoming")
+        if radius < 0.0:
+            raise ValueError(f"incoming is {radius}: negative")
     rates, reach = _constants((layer.norm1, layer.norm2), exact)
     reach = max(reach, radius)
     mixing = _mixing(layer, radius if exact else reach, norms)

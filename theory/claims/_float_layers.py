@@ -33,6 +33,12 @@ BRACKETED = Tolerance(
     "computed with fewer than 1e4 roundings each",
 )
 
+AGREE = Tolerance(
+    value=1e-9,
+    kind="absolute",
+    reason="Jacobians of size up to 1e4 at ε >= 1/50, from about 1e3 roundings each in float64",
+)
+
 
 @dataclass(frozen=True)
 class Modules:

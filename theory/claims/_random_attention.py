@@ -14,10 +14,18 @@ from theory.normaliser import Normaliser
 from theory.opnorm import block_norm_bracket
 from theory.rotary import Rotary
 from verify.claims import Profile
+from verify.evidence import Tolerance
 
 # A bracket this narrow is reached at once by the first weights and directions.
 _RATIO = 1.3
 _SEED = 41
+
+NO_SLACK = Tolerance(
+    value=1e-15,
+    kind="relative",
+    reason="the lower bound is certified and the bound rounded up, so that nothing is left but the "
+    "comparison",
+)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -14,9 +14,11 @@ at most the value part, the key part and the query part, each a norm of the same
 *The key part.* For one head and a unit y it is Σ_j A_ij ‖a_ij‖ |<v_j − o_i, W^O y>|, and the
 numbers <v_j, z> have mean absolute deviation at most θ(A_i) times half their range: Theorem 3.2
 read once more (claim beyond_variance_deviation). So as a maximum over y the key part never exceeds
-that of the gauge-fixed bound. Its bound by a sum of norms, Σ_j ‖Σ_h A_ij a_ij u_ijᵀ‖₂ with
-u_ij = (v_j − o_i)W^O, lets every token choose its own y and may exceed it: three equal weights on
-the corners of an equilateral triangle have mean distance 1 from the middle, and θ·½ diam is 0.770.
+that of the gauge-fixed bound; and where there are several heads, or the ‖a_ij‖ differ, it does not
+either, since it is the norm of the differential for moves of the keys alone, to which that bound's
+proof applies. Its bound by a sum of norms, Σ_j ‖Σ_h A_ij a_ij u_ijᵀ‖₂ with u_ij = (v_j − o_i)W^O,
+lets every token choose its own y and may exceed it: three equal weights on the corners of an
+equilateral triangle have mean distance 1 from the middle, and θ·½ diam is 0.770.
 
 *The value part.* Σ_j ‖x_j‖ <= √(Σ_j ‖x_j‖²/w_j) for weights w with sum 1. Applied to
 x_j = Σ_h A_ij P_h y it leaves λ_max(Σ Γ_hh' P_hᵀP_h'), Γ_hh' = Σ_j A^h_ij A^h'_ij/w_j, which grows
@@ -44,7 +46,7 @@ from theory.bounds import attention_norms, covariance_bound, gauge_fixed_bound
 from theory.claims import _attention_toys as toys
 from theory.claims import _instances as exact
 from theory.claims import _matrices as m
-from theory.claims._random_attention import samples
+from theory.claims._random_attention import NO_SLACK, samples
 from verify.claims import Claim, Finding, FindingKind, Planted, Profile, check
 from verify.evidence import (
     Case,
@@ -54,7 +56,6 @@ from verify.evidence import (
     Kind,
     Rule,
     RuleStep,
-    Tolerance,
     judge,
 )
 from verify.exact import is_positive_semidefinite
@@ -556,14 +557,6 @@ def parts_of_rows_of_width_one(profile: Profile, *, factor: str = "1") -> Eviden
     rng = random.Random(4404)
     cases = (_parts_case(rng, Fraction(factor)) for _ in range(profile.pick(300, 5000)))
     return judge(cases, scope="tokens and heads of width 1, L <= 5, H <= 3, any row of A")
-
-
-NO_SLACK = Tolerance(
-    value=1e-15,
-    kind="relative",
-    reason="the lower bound is certified and the bound rounded up, so that nothing is left but the "
-    "comparison",
-)
 
 
 @check(BOUND, kind=Kind.FLOAT, planted=Planted("the query part is left out", query=0.0))

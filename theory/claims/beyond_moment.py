@@ -32,7 +32,7 @@ from theory._bound_parts import deflated_bound, trace_power_norms
 from theory.bounds import attention_norms, covariance_bound, moment_bound
 from theory.claims import _instances as exact
 from theory.claims import _matrices as m
-from theory.claims._random_attention import samples
+from theory.claims._random_attention import NO_SLACK, samples
 from theory.opnorm import block_norm_bracket
 from theory.real_models import attention_input, load_model
 from theory.real_tokens import real_tokens
@@ -65,7 +65,8 @@ BOUND = Claim(
     section="beyond",
     statement="The covariance bound holds in the norm block-∞/RMS with its key part replaced, row "
     "by row, by the root of that bound of λ_max of the LH × LH Gram matrix of the vectors "
-    "√(1/w_j) Σ_h Λ_hk A^h_ij u^h_ij, for any weights w and ΛΛᵀ the Gram matrix of the a^h_ij.",
+    "√(1/w_j) Σ_h Λ_hk A^h_ij u^h_ij, for any weights w_j > 0 of sum 1 and ΛΛᵀ the Gram matrix of "
+    "the a^h_ij.",
     uses=("beyond_covariance", "beyond_covariance_value", "beyond_moment_eigenvalue"),
 )
 REAL = Claim(
@@ -268,14 +269,6 @@ def exact_sums_of_squares(profile: Profile, *, split: int = 0) -> Evidence:
     rng = random.Random(4503)
     cases = (_gram_case(rng, split) for _ in range(profile.pick(200, 4000)))
     return judge(cases, scope="two heads, width 2, rational")
-
-
-NO_SLACK = Tolerance(
-    value=1e-15,
-    kind="relative",
-    reason="the lower bound is certified and the bound rounded up, so that nothing is left but the "
-    "comparison",
-)
 
 
 @check(BOUND, kind=Kind.FLOAT, planted=Planted("the key part is left out", key=0.0))

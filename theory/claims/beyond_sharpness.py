@@ -22,6 +22,7 @@ import sympy
 
 from theory.attention import Attention
 from theory.bounds import theorem_4_1_bound
+from theory.claims import _attention_toys as toys
 from theory.claims import _instances as exact
 from theory.claims import _matrices as m
 from theory.opnorm import block_norm_bracket
@@ -161,6 +162,31 @@ def shrunk_bound_is_violated(profile: Profile, *, share: float = 0.99) -> Eviden
 # ------------------------------------------------------------------------------------- heads
 
 
+def _equal_heads(rng: random.Random, heads: int, c: Fraction, v: Fraction) -> toys.ToyAttention:
+    """H equal heads at U = 0, with any rows of A; ‖W^V_h‖ = v and W^O_h = c·(orthogonal)."""
+    length = rng.randint(1, 3)
+    turn = toys.rotation(rng)
+    value = toys.NormedMatrix(
+        matrix=[[v * entry for entry in row] for row in turn], norm=v, left=turn[0], right=turn[1]
+    )
+    head = toys.ToyHead(
+        query=toys.normed_matrix(rng),
+        key=toys.normed_matrix(rng),
+        value=value,
+        output_scale=c,
+        turn=toys.rotation(rng),
+        rows=toys.stochastic_rows(rng, length),
+    )
+    tokens = [[Fraction(0), Fraction(0)]] * length
+    return toys.ToyAttention(tokens=tokens, heads=(head,) * heads, kappa=Fraction(1))
+
+
+def _moved_squared(rng: random.Random, toy: toys.ToyAttention) -> Fraction:
+    """‖D MHA[dU]‖²_{∞,2} where all rows of dU are one unit vector."""
+    unit = rng.choice(toys.UNIT_VECTORS)
+    return Fraction(m.largest_row_squared(toy.change([list(unit) for _ in toy.tokens])))
+
+
 @check(HEADS, kind=Kind.DERIVATION, planted=Planted("the root is 1% smaller", factor="0.99"))
 def root_of_the_sum_of_squares(profile: Profile, *, factor: str = "1") -> Derivation:
     """H equal heads at U = 0, W^O_h = cI: W^OᵀW^O = Hc² I, and the norm is Hcv = ‖W^O‖₂√Σ v²."""
@@ -172,12 +198,11 @@ def root_of_the_sum_of_squares(profile: Profile, *, factor: str = "1") -> Deriva
     total = sympy.sqrt(count * size**2) * count * v
 
     def equal_heads(rng: random.Random) -> Case:
-        heads, c = rng.randint(1, 4), Fraction(rng.randint(1, 8), 4)
-        width = Fraction(rng.randint(1, 8), 4)
-        # Every head maps dU to vdU, and W^O_h = cI: the output moves by Hcv.
-        moved = sum((c * width for _ in range(heads)), Fraction(0))
-        bound = scale**2 * (heads * c**2) * (heads * width**2)
-        return Case(moved**2, "<=", bound, {"H": heads, "c": c, "v": width})
+        heads = rng.randint(1, 4)
+        c, v = (Fraction(rng.randint(1, 8), 4) for _ in range(2))
+        toy = _equal_heads(rng, heads, c, v)
+        bound = scale**2 * toy.output_norm_squared * heads * v**2
+        return Case(_moved_squared(rng, toy), "<=", bound, {"H": heads, "c": c, "v": v})
 
     return Derivation(
         scope="all H, L and d; block-∞/RMS norm",
@@ -196,13 +221,17 @@ def root_of_the_sum_of_squares(profile: Profile, *, factor: str = "1") -> Deriva
 
 @check(HEADS, kind=Kind.CERTIFICATE, planted=Planted("the sum is attained too", power=2))
 def equal_heads_at_zero(profile: Profile, *, power: int = 1) -> Evidence:
-    """At U = 0 with H equal heads: norm² against ‖W^O‖²·H·v², and √H from the paper's sum."""
+    """At U = 0 with H equal heads, from the definition: ‖D MHA‖² against ‖W^O‖²·H·v², and H times
+    as much for the square of the paper's bound."""
+    rng = random.Random(4109)
 
     def cases() -> Iterator[Case]:
         for heads in range(2, profile.pick(6, 30)):
             for c, v in ((Fraction(1), Fraction(3)), (Fraction(1, 2), Fraction(5, 4))):
-                norm_squared = (heads * c * v) ** 2
-                bound = (heads * c**2) * Fraction(heads) ** power * v**2
-                yield Case(norm_squared, "==", bound, {"H": heads, "c": c, "v": v})
+                toy, shown = _equal_heads(rng, heads, c, v), {"H": heads, "c": c, "v": v}
+                norm_squared = _moved_squared(rng, toy)
+                bound = toy.output_norm_squared * Fraction(heads) ** power * v**2
+                yield Case(norm_squared, "==", bound, shown)
+                yield Case(toy.paper_bound_squared(), "==", heads * norm_squared, shown)
 
-    return judge(cases(), scope="H = 2, 3, …, W^O_h = cI, W^V_h = vI, U = 0")
+    return judge(cases(), scope="H = 2, 3, …, equal heads of width 2 at U = 0")

@@ -13,8 +13,10 @@ from theory.arguments import FloatArray
 from theory.attention import Attention
 from theory.bounds import corollary_4_2_bound
 from theory.claims import _attention_toys as toys
+from theory.claims import _ball_layers as balls
 from theory.claims import _instances as exact
 from theory.claims import _matrices as m
+from theory.derivations import layernorm as symbolic
 from theory.norms import block_inf_rms
 from verify.claims import Claim, Planted, Profile, check
 from verify.evidence import (
@@ -28,6 +30,7 @@ from verify.evidence import (
     Tolerance,
     judge,
 )
+from verify.exact import ball, precision
 
 COROLLARY = Claim(
     id="corollary_4_2",
@@ -85,6 +88,32 @@ def _linear_case(rng: random.Random, scale: Fraction) -> Case:
     return Case(m.squared(moved), "<=", bound, {"U' − U": step, "W^V": value.matrix})
 
 
+def _softmax_case(rng: random.Random, *, scale: Fraction = Fraction(1), attention: int = 1) -> Case:
+    """‖MHA(U') − MHA(U)‖² against (constant · ‖U' − U‖)² for a softmax head, in balls.
+
+    Half of the draws are two tokens ±x near 1 of width 1 with unit weights, where the output
+    x tanh(x²) is steeper than the value path: o' = tanh(x²) + 2x² sech²(x²) > 1.
+    """
+    one = balls.Square([[Fraction(1)]], Fraction(1))
+    module = balls.Attention(query=one, key=one, value=one, output=one)
+    x = Fraction(rng.randint(80, 120), 100)
+    pair: list[m.Matrix] = [[[x], [-x]], [[x + Fraction(1, 100)], [-x - Fraction(1, 100)]]]
+    if rng.random() < 0.5:
+        width, length = rng.randint(1, 3), rng.randint(1, 4)
+        module = balls.random_layer(rng, width).attention
+        pair = [
+            [[entry / 8 for entry in row] for row in balls.random_state(rng, length, width)]
+            for _ in range(2)
+        ]
+    # The RMS of a token is at most its largest entry.
+    reach = max(Fraction(m.sup_norm(row)) for state in pair for row in state)
+    with precision(balls.BITS):
+        value_path = ball(module.output.norm * module.value.norm)
+        constant = value_path + attention * (module.lipschitz(reach) - value_path)
+        first, second = map(balls.as_balls, pair)
+        return balls.lipschitz_case(module, first, second, constant * ball(scale), {"U, U'": pair})
+
+
 @check(
     COROLLARY, kind=Kind.DERIVATION, planted=Planted("the constant is 1% smaller", factor="0.99")
 )
@@ -126,7 +155,11 @@ def mean_value_integral(profile: Profile, *, factor: str = "1") -> Derivation:
                 "the norm inside the integral",
                 Rule.MEAN_VALUE,
                 "‖MHA(U') − MHA(U)‖ <= constant · ‖U' − U‖",
-                lambda rng: _linear_case(rng, scale),
+                lambda rng: (
+                    _linear_case(rng, scale)
+                    if rng.random() < 0.5
+                    else _softmax_case(rng, scale=scale)
+                ),
             ),
         ),
     )
@@ -140,6 +173,16 @@ def linear_modules_attain_it(profile: Profile, *, factor: str = "1") -> Evidence
     rng = random.Random(4201)
     cases = (_linear_case(rng, Fraction(factor)) for _ in range(profile.pick(200, 4000)))
     return judge(cases, scope="one head of width 2, W^Q = 0, one token")
+
+
+@check(
+    COROLLARY, kind=Kind.CERTIFICATE, planted=Planted("the attention term is dropped", attention=0)
+)
+def softmax_pairs_in_balls(profile: Profile, *, attention: int = 1) -> Evidence:
+    """Differences of outputs of softmax heads, enclosed, at pairs of states far and near."""
+    rng = random.Random(4205)
+    cases = (_softmax_case(rng, attention=attention) for _ in range(profile.pick(60, 1500)))
+    return judge(cases, scope="one head, d = d_h <= 3, L <= 4, τ = 1")
 
 
 INTEGRATED = Tolerance(
@@ -269,26 +312,17 @@ def _input_case(rng: random.Random, scale: Fraction) -> Case:
 
 @check(INPUTS, kind=Kind.DERIVATION, planted=Planted("B_LN is 1% smaller", factor="0.99"))
 def both_placements(profile: Profile, *, factor: str = "1") -> Derivation:
-    """The argument of MHA in both architectures, and Lemma 2.4 for it."""
+    """Lemma 2.4 for what MHA is applied to: LN(X) in pre-LN, and X_ℓ = LN(Y_{ℓ−1}) in post-LN."""
     scale = Fraction(factor)
-    x, mixed = sympy.symbols("x a", real=True)
-    norm, mha = sympy.Function("LN"), sympy.Function("MHA")
-    previous = norm(mixed)
-    sigma2, eps, g = sympy.symbols("s2 eps g", positive=True)
+    _, squares, sigma_squared = symbolic.xhat_moments()
     return Derivation(
         scope="all L and d, every X; γ, β and ε > 0 of any kind",
         steps=(
-            Identity("pre-LN applies MHA to LN(X)", x + mha(norm(x)) - x, mha(norm(x))),
+            # So ‖γx̂‖_rms <= |γ| for a constant γ, with equality for ε = 0.
             Identity(
-                "post-LN applies it to the last LN's output",
-                (x + mha(x)).subs(x, previous) - previous,
-                mha(norm(mixed)),
-            ),
-            # mean of x̂² is var/σ² = 1 − ε/σ².
-            Identity(
-                "‖γ x̂‖_rms² for constant γ",
-                g**2 * (sigma2 - eps) / sigma2,
-                g**2 * (1 - eps / sigma2),
+                "Σ x̂_j² = d(1 − ε/σ²), from the definition",
+                squares,
+                symbolic.d * (1 - symbolic.eps / sigma_squared),
             ),
             RuleStep(
                 "Lemma 2.4",

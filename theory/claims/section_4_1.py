@@ -48,9 +48,10 @@ ASSUMPTION = Claim(
     uses=("theorem_3_2_jacobian", "definition_3_1"),
     finding=Finding(
         kind=FindingKind.CAVEAT,
-        text="A mask must leave at least one key to every query, must not depend on the input, and "
-        "must hide keys exactly; adding a large negative number to their scores only comes close. "
-        "Trained models with projection biases (BERT, GPT-2, MiniLM) are not covered.",
+        text="The paper states that projections have no biases and that the mask is fixed. Left "
+        "unstated: a mask must leave at least one key to every query, and must hide keys exactly; "
+        "adding a large negative number to their scores only comes close. Trained models with "
+        "projection biases (BERT, GPT-2, MiniLM) are not covered.",
     ),
 )
 

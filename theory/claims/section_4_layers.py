@@ -68,9 +68,12 @@ DISCUSSION = Claim(
 # -------------------------------------------------------------------------------- constants
 
 
-def _modules(rng: random.Random, width: int) -> list[tuple[m.Vector, m.Vector, Fraction]]:
+Module = tuple[norms.Vector, norms.Vector, Fraction]
+
+
+def _modules(rng: random.Random, width: int) -> list[Module]:
     """(γ, β, ε) of one to four modules; flat γ and β are frequent."""
-    modules: list[tuple[m.Vector, m.Vector, Fraction]] = []
+    modules: list[Module] = []
     for _ in range(rng.randint(1, 4)):
         gamma, beta = norms.random_gamma(rng, width), norms.random_vector(rng, width)
         if rng.random() < 0.5:
@@ -95,14 +98,27 @@ def least_uniform_constants(profile: Profile, *, largest: bool = True) -> Deriva
         return Case(found, "<=", bound**2, {"modules": modules})
 
     def rates(rng: random.Random) -> Case:
-        modules = _modules(rng, rng.randint(1, 4))
-        squares = [m.sup_norm(g) ** 2 / eps for g, _, eps in modules]
-        return Case(rng.choice(squares), "<=", pick(squares), {"modules": modules})
+        width = rng.randint(2, 4)
+        modules = _modules(rng, width)
+        bound = pick(Fraction(m.sup_norm(g)) ** 2 / eps for g, _, eps in modules)
+        gamma, _, eps = rng.choice(modules)
+        x, y = (norms.random_vector(rng, width) for _ in range(2))
+        if rng.random() < 0.5:
+            # Close to a constant token, where a LayerNorm is steepest.
+            x = (x[0],) * width
+            y = (x[0] + Fraction(1, 1000), x[0] - Fraction(1, 1000), *x[2:])
+        return norms.lipschitz_case(norms.Token(x, gamma, eps), norms.Token(y, gamma, eps), bound)
 
     def attained(rng: random.Random) -> Case:
-        modules = _modules(rng, rng.randint(1, 4))
-        squares = [m.sup_norm(g) ** 2 / eps for g, _, eps in modules]
-        return Case(squares.count(pick(squares)), ">=", 1, {"modules": modules})
+        # At a constant token J_LN = Diag(γ)P/√ε: with a flat γ it multiplies (1, −1) by γ/√ε.
+        modules = [(Fraction(rng.randint(1, 9)), Fraction(1, rng.randint(1, 50))) for _ in range(3)]
+        squares = [g**2 / eps for g, eps in modules]
+        v = norms.fractions((1, -1))
+        found = max(
+            norms.image_squared(norms.Token((Fraction(2),) * 2, (g, g), eps), v) / eps
+            for g, eps in modules
+        )
+        return Case(found, "==", pick(squares) * m.squared(v), {"modules": modules})
 
     return Derivation(
         scope="all finite sets of modules, all widths, all ε_j > 0",
@@ -114,7 +130,7 @@ def least_uniform_constants(profile: Profile, *, largest: bool = True) -> Deriva
             ),
             RuleStep("magnitude", Rule.TERMWISE, "lemma_2_4, then the maximum", magnitudes),
             RuleStep("rate", Rule.TERMWISE, "lemma_a_1, then the maximum", rates),
-            RuleStep("least", Rule.ATTAINMENT, "some module has the maximum", attained),
+            RuleStep("least", Rule.ATTAINMENT, "a module of flat γ has the rate L_LN", attained),
         ),
     )
 

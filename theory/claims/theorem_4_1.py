@@ -16,7 +16,7 @@ from theory.bounds import theorem_4_1_bound
 from theory.claims import _attention_toys as toys
 from theory.claims import _instances as exact
 from theory.claims import _matrices as m
-from theory.claims._random_attention import samples
+from theory.claims._random_attention import NO_SLACK, samples
 from theory.derivations.mixture import variance_and_gap
 from verify.claims import Claim, Finding, FindingKind, Planted, Profile, check
 from verify.evidence import (
@@ -27,7 +27,6 @@ from verify.evidence import (
     Kind,
     Rule,
     RuleStep,
-    Tolerance,
     judge,
 )
 
@@ -577,14 +576,6 @@ def exact_modules(profile: Profile, *, factor: str = "1") -> Evidence:
         cases,
         scope="rational modules, L <= 4, H <= 3, width 2, causal rows too; equality at U = 0",
     )
-
-
-NO_SLACK = Tolerance(
-    value=1e-15,
-    kind="relative",
-    reason="the lower bound is certified and the bound rounded up, so that nothing is left but the "
-    "comparison",
-)
 
 
 @check(THEOREM, kind=Kind.FLOAT, planted=Planted("the attention term is dropped", attention=0.0))

@@ -15,9 +15,9 @@ from theory.claims import _ball_layers as balls
 from theory.claims import _float_layers as floats
 from theory.claims import _layernorms as norms
 from theory.claims import _matrices as m
+from theory.claims._constant_tokens import derived_factors
 from theory.claims._toy_layers import lipschitz_case, random_layer
 from theory.claims.corollary_a_3 import block_of_known_norm
-from theory.derivations import layernorm as symbolic
 from verify.claims import Claim, Finding, FindingKind, Planted, Profile, check
 from verify.evidence import Case, Derivation, Evidence, Identity, Kind, Rule, RuleStep, judge
 from verify.exact import Ball, ball, precision
@@ -33,9 +33,9 @@ FEED_FORWARD = Claim(
     "1.128904… for GELU, at √2; 1.128993… for its tanh form; 1.099839… for SiLU.",
     finding=Finding(
         kind=FindingKind.CAVEAT,
-        text="The proof gives ‖W_2‖₂‖W_1‖₂ for 1-Lipschitz activations. GELU, which the models "
-        "use, is none: its constant is 1.128904…, and L_FFN must contain it. The models' layers "
-        "have no biases, which changes nothing.",
+        text="The proof carries the factor Lip(act), which is 1 for the activation that it names. "
+        "For GELU, which the models use, it is 1.128904…, and L_FFN must contain it. The models' "
+        "layers have no biases, which changes nothing.",
     ),
 )
 PRE_LN = Claim(
@@ -47,7 +47,8 @@ PRE_LN = Claim(
     "leaves a key to every row, no dropout, and ε > 0 is Lipschitz with constant "
     "(1 + L_LN L_MHA)(1 + L_LN L_FFN), where L_MHA is Corollary 4.2's constant at B = B_LN, and "
     "L_FFN contains the Lipschitz constant of the activation. L and ℓ do not enter. Attained for "
-    "W^K = 0, W^V W^O = wI, γ = 1, β = 0, d >= 2, at equal constant tokens.",
+    "d >= 2, γ = 1, β = 0 at equal constant tokens, by one head with W^K = 0, W^V = wR and "
+    "W^O = Rᵀ, R orthogonal and w > 0, and an FFN with the Jacobian L_FFN·I at 0.",
     uses=(
         "def_BLN_LLN",
         "lemma_2_4",
@@ -199,14 +200,8 @@ def two_residual_sublayers(profile: Profile, *, factor: str = "1") -> Derivation
     alone, half of them at points where the bound is attained.
     """
     scale = Fraction(factor)
-    derivative, _, _ = symbolic.derivative_along()
-    x, v, gamma = sympy.symbols("x_j v_j gamma_j", real=True)
-    mu, mean = sympy.symbols("mu m", real=True)
-    square = sympy.Symbol("Q", nonnegative=True)
     w, f = sympy.symbols("w f", positive=True)
-    there = {square: symbolic.d * mu**2, x: mu, mean: 0, gamma: 1}
-    normalised = derivative.subs(there, simultaneous=True)
-    rate = 1 / sympy.sqrt(symbolic.eps)
+    v, normalised, root_eps = derived_factors()
 
     def sublayer(direction: sympy.Expr, branch: sympy.Expr) -> sympy.Expr:
         """The derivative of X + branch·LN(X) along a centred vector at a constant token."""
@@ -254,7 +249,7 @@ def two_residual_sublayers(profile: Profile, *, factor: str = "1") -> Derivation
             Identity(
                 "attained: two sublayers along a centred vector at a constant token",
                 sublayer(sublayer(v, w), f),
-                (1 + rate * w) * (1 + rate * f) * v,
+                (1 + w / root_eps) * (1 + f / root_eps) * v,
             ),
         ),
     )

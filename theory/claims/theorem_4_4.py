@@ -13,8 +13,8 @@ from theory.claims import _ball_layers as balls
 from theory.claims import _float_layers as floats
 from theory.claims import _layernorms as norms
 from theory.claims import _matrices as m
+from theory.claims._constant_tokens import derived_factors
 from theory.claims._toy_layers import lipschitz_case, random_layer
-from theory.derivations import layernorm as symbolic
 from verify.claims import Claim, Finding, FindingKind, Planted, Profile, check
 from verify.evidence import Case, Derivation, Evidence, Identity, Kind, Rule, RuleStep, judge
 from verify.exact import ball, precision
@@ -28,7 +28,9 @@ POST_LN = Claim(
     "X' = LN_2(Z + FFN(Z)) with bias-free attention, a fixed mask that leaves a key to every row, "
     "no dropout, and ε > 0 is Lipschitz with constant L_LN²(1 + L_MHA)(1 + L_FFN), L_MHA of "
     "Corollary 4.2 at B = B_LN. B_LN includes the last LayerNorm of layer ℓ − 1. Attained for "
-    "W^K = 0, W^V W^O = wI, γ = 1, β = 0, d >= 2, at equal constant tokens.",
+    "d >= 2, γ = 1, β = 0 at equal constant tokens, by one head with W^K = 0, W^V = wR and "
+    "W^O = Rᵀ, R orthogonal and w > 0, and an FFN with the Jacobian L_FFN·I at 0 that maps 0 to a "
+    "constant token.",
     uses=(
         "def_BLN_LLN",
         "lemma_2_4",
@@ -54,13 +56,8 @@ def two_normalised_sublayers(profile: Profile, *, factor: str = "1") -> Derivati
     bound is attained.
     """
     scale = Fraction(factor)
-    derivative, _, _ = symbolic.derivative_along()
-    x, v, gamma = sympy.symbols("x_j v_j gamma_j", real=True)
-    mu, mean = sympy.symbols("mu m", real=True)
-    square = sympy.Symbol("Q", nonnegative=True)
     w, f = sympy.symbols("w f", positive=True)
-    there = {square: symbolic.d * mu**2, x: mu, mean: 0, gamma: 1}
-    normalised = derivative.subs(there, simultaneous=True)
+    v, normalised, root_eps = derived_factors()
 
     def sublayer(direction: sympy.Expr, branch: sympy.Expr) -> sympy.Expr:
         """The derivative of LN(X + branch·X) along a centred vector at a constant token."""
@@ -107,7 +104,7 @@ def two_normalised_sublayers(profile: Profile, *, factor: str = "1") -> Derivati
             Identity(
                 "attained: two sublayers along a centred vector at a constant token",
                 sublayer(sublayer(v, w), f),
-                (1 + w) * (1 + f) * v / symbolic.eps,
+                (1 + w) * (1 + f) * v / root_eps**2,
             ),
         ),
     )

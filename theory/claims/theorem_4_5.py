@@ -30,7 +30,6 @@ from verify.evidence import (
     Kind,
     Rule,
     RuleStep,
-    Tolerance,
     judge,
 )
 from verify.exact import ball, precision
@@ -41,9 +40,10 @@ BOUNDED = Claim(
     section="4",
     statement="In the norm induced by block-∞/RMS, for bias-free attention with a fixed mask and "
     "LayerNorms with ε > 0, J_k = J_MHA(LN(X_k)) J_LN(X_k) satisfies ‖J_k‖ <= L_MHA,k L_LN at "
-    "every X_k, with L_MHA,k of Corollary 4.2 at B = B_LN; neither N nor L enters. Attained: "
-    "W^K = 0, γ = 1, d >= 2, at equal constant tokens. For the transposes that backpropagation "
-    "applies, the same bound holds in the dual, block-1 norm.",
+    "every X_k, with L_MHA,k of Corollary 4.2 at B = B_LN; neither N nor L enters. Attained for "
+    "d >= 2, γ = 1, β = 0 at equal constant tokens, by one head with W^K = 0, W^V = wR and "
+    "W^O = Rᵀ, R orthogonal. For the transposes that backpropagation applies, the same bound holds "
+    "in the dual, block-1 norm.",
     uses=("def_BLN_LLN", "lemma_2_4", "lemma_a_1", "theorem_4_1", "corollary_a_3_norms"),
     finding=Finding(
         kind=FindingKind.CAVEAT,
@@ -363,14 +363,6 @@ def expanded_by_sympy_up_to_eight(profile: Profile, *, missing: int = 0) -> Deri
     return Derivation(scope="n = m − ℓ = 1, …, 8", steps=tuple(steps))
 
 
-SAME_DIGITS = Tolerance(
-    value=1e-20,
-    kind="absolute",
-    reason="difference quotients with step 2⁻¹⁰⁰ at 300 bits, of layers whose second derivatives "
-    "are below 1e6 at these states",
-)
-
-
 @check(EXPANSION, kind=Kind.FLOAT, planted=Planted("words of length 1 alone", longest=1))
 def words_of_real_sublayers(profile: Profile, *, longest: int = 3) -> Evidence:
     """Softmax attention behind LayerNorm at 300 bits: the sum over words gives ∂X_3/∂X_0 V."""
@@ -405,15 +397,8 @@ def words_of_real_sublayers(profile: Profile, *, longest: int = 3) -> Evidence:
 
     with precision(balls.BITS):
         return judge(
-            cases(), scope="three attention sublayers, L <= 3, d <= 3", tolerance=SAME_DIGITS
+            cases(), scope="three attention sublayers, L <= 3, d <= 3", tolerance=balls.SAME_DIGITS
         )
-
-
-AGREE = Tolerance(
-    value=1e-9,
-    kind="absolute",
-    reason="Jacobians of size up to 1e4 at ε >= 1/50, from about 1e3 roundings each in float64",
-)
 
 
 @check(EXPANSION, kind=Kind.FLOAT, planted=Planted("words of length 1 alone", longest=1))
@@ -460,7 +445,9 @@ def words_of_public_jacobians(profile: Profile, *, longest: int = 3) -> Evidence
                 yield Case(gap, "==", 0.0, {"against": name, "L": length, "d": width})
 
     with precision(balls.BITS):
-        return judge(cases(), scope="three attention sublayers, L <= 3, d <= 3", tolerance=AGREE)
+        return judge(
+            cases(), scope="three attention sublayers, L <= 3, d <= 3", tolerance=floats.AGREE
+        )
 
 
 # ------------------------------------------------------------------------------------ part 3

@@ -29,7 +29,6 @@ from verify.evidence import (
     Kind,
     Rule,
     RuleStep,
-    Tolerance,
     judge,
 )
 from verify.exact import precision
@@ -144,14 +143,6 @@ def chain_rule(profile: Profile, *, at_y: bool = True) -> Derivation:
     )
 
 
-SAME_DIGITS = Tolerance(
-    value=1e-20,
-    kind="absolute",
-    reason="difference quotients with step 2⁻¹⁰⁰ at 300 bits, of layers whose second derivatives "
-    "are below 1e6 at these states",
-)
-
-
 @check(CHAIN, kind=Kind.FLOAT, planted=Planted("the skip connection is left out", skip=0))
 def real_sublayers(profile: Profile, *, skip: int = 1) -> Evidence:
     """Softmax attention and LayerNorm at 300 bits: the factors in turn give ∂X_3/∂X_0 V."""
@@ -183,15 +174,8 @@ def real_sublayers(profile: Profile, *, skip: int = 1) -> Evidence:
 
     with precision(balls.BITS):
         return judge(
-            cases(), scope="three attention sublayers, L <= 3, d <= 4", tolerance=SAME_DIGITS
+            cases(), scope="three attention sublayers, L <= 3, d <= 4", tolerance=balls.SAME_DIGITS
         )
-
-
-AGREE = Tolerance(
-    value=1e-9,
-    kind="absolute",
-    reason="Jacobians of size up to 1e4 at ε >= 1/50, from about 1e3 roundings each in float64",
-)
 
 
 @check(CHAIN, kind=Kind.FLOAT, planted=Planted("the skip connection is left out", skip=0))
@@ -231,7 +215,9 @@ def public_jacobians_multiply(profile: Profile, *, skip: int = 1) -> Evidence:
                 yield Case(gap, "==", 0.0, {"against": name, "L": length, "d": width})
 
     with precision(balls.BITS):
-        return judge(cases(), scope="three attention sublayers, L <= 3, d <= 4", tolerance=AGREE)
+        return judge(
+            cases(), scope="three attention sublayers, L <= 3, d <= 4", tolerance=floats.AGREE
+        )
 
 
 # ------------------------------------------------------------------------------------ part 2
