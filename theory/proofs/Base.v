@@ -14,6 +14,8 @@ Import Order.TTheory GRing.Theory Num.Theory.
 Local Open Scope ring_scope.
 
 (* An inequality from an identity: the work of a linear or quadratic certificate. *)
+(* `cert c` proves a <= b by the identity b - a = c, where c is a sum of products that are visibly
+   nonnegative or are so by hypothesis; `nonneg` sees that. *)
 Lemma le_by_diff (R : numDomainType) (c a b : R) : b - a = c -> 0 <= c -> a <= b.
 Proof. by move=> e c0; rewrite -subr_ge0 e. Qed.
 
@@ -114,6 +116,12 @@ Definition ones n : 'rV[R]_n := const_mx 1.
 
 (* Diag(p) as a matrix is diag_mx p; the outer product x y^T of two vectors: *)
 Definition outer m n (x : 'rV[R]_m) (y : 'rV[R]_n) : 'M[R]_(m, n) := x^T *m y.
+
+Lemma rvD n (x y : 'rV[R]_n) i : (x + y) 0 i = x 0 i + y 0 i. Proof. by rewrite mxE. Qed.
+Lemma rvN n (x : 'rV[R]_n) i : (- x) 0 i = - x 0 i. Proof. by rewrite mxE. Qed.
+Lemma rvB n (x y : 'rV[R]_n) i : (x - y) 0 i = x 0 i - y 0 i. Proof. by rewrite rvD rvN. Qed.
+Lemma rvZ n a (x : 'rV[R]_n) i : (a *: x) 0 i = a * x 0 i. Proof. by rewrite mxE. Qed.
+Lemma rv1 n i : ones n 0 i = 1. Proof. by rewrite mxE. Qed.
 
 Lemma appE m n (M : 'M[R]_(m, n)) x i : app M x 0 i = \sum_j M i j * x 0 j.
 Proof. by rewrite mxE; apply: eq_bigr => j _; rewrite mxE mulrC. Qed.
@@ -320,6 +328,21 @@ Qed.
 End Algebra.
 
 Arguments ones {R} n.
+
+Ltac nonneg := repeat match goal with
+  | |- is_true (0 <= _ - _) => rewrite subr_ge0; solve [done | exact: ltW]
+  | |- is_true (0 <= _ + _) => apply: addr_ge0
+  | |- is_true (0 <= _ * _) => apply: mulr_ge0
+  | |- is_true (0 <= _ ^+ _) => (exact: sqr_ge0) || (apply: exprn_ge0)
+  | |- is_true (0 <= _%:R) => exact: ler0n
+  | |- is_true (0 <= _^-1) => rewrite invr_ge0
+  | |- is_true (0 <= `|_|) => exact: normr_ge0
+  | |- is_true (0 <= norm1 _) => exact: norm1_ge0
+  | |- is_true (0 <= ninf _) => exact: ninf_ge0
+  | _ => solve [done | exact: ltW]
+  end.
+
+Ltac cert c := apply: (@le_by_diff _ c); [by ring | by nonneg].
 
 Section Norm2.
 Variable R : rcfType.
