@@ -343,6 +343,7 @@ Ltac nonneg := repeat match goal with
   end.
 
 Ltac cert c := apply: (@le_by_diff _ c); [by ring | by nonneg].
+Ltac certf c := apply: (@le_by_diff _ c); [by field | by nonneg].
 
 Section Norm2.
 Variable R : rcfType.
