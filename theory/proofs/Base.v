@@ -335,6 +335,7 @@ Ltac nonneg := repeat match goal with
   | |- is_true (0 <= _ * _) => apply: mulr_ge0
   | |- is_true (0 <= _ ^+ _) => (exact: sqr_ge0) || (apply: exprn_ge0)
   | |- is_true (0 <= _%:R) => exact: ler0n
+  | |- is_true (0 <= 1) => exact: ler01
   | |- is_true (0 <= _^-1) => rewrite invr_ge0
   | |- is_true (0 <= `|_|) => exact: normr_ge0
   | |- is_true (0 <= norm1 _) => exact: norm1_ge0
@@ -342,8 +343,8 @@ Ltac nonneg := repeat match goal with
   | _ => solve [done | exact: ltW]
   end.
 
-Ltac cert c := apply: (@le_by_diff _ c); [by ring | by nonneg].
-Ltac certf c := apply: (@le_by_diff _ c); [by field | by nonneg].
+Ltac cert e := apply: (le_by_diff (c := e)); [by ring | by nonneg].
+Ltac certf e := apply: (le_by_diff (c := e)); [by field | by nonneg].
 
 Section Norm2.
 Variable R : rcfType.
