@@ -91,6 +91,9 @@ Qed.
 
 End Bigmax.
 
+Lemma sum_const (R : ringType) n (a : R) : \sum_(i < n) a = n%:R * a.
+Proof. by rewrite sumr_const card_ord mulr_natl. Qed.
+
 Section Algebra.
 Variable R : realFieldType.
 
@@ -221,10 +224,13 @@ rewrite exchange_big; apply: eq_bigr => j _; rewrite appE mulr_sumr; apply: eq_b
 by rewrite mxE; ring.
 Qed.
 
+Lemma outerE m n (x : 'rV[R]_m) (y : 'rV[R]_n) i j : outer x y i j = x 0 i * y 0 j.
+Proof. by rewrite mxE big_ord1 !mxE. Qed.
+
 Lemma app_outer m n (x : 'rV[R]_m) (y z : 'rV[R]_n) : app (outer x y) z = dot y z *: x.
 Proof.
-apply/rowP => i; rewrite appE !mxE mulr_suml; apply: eq_bigr => j _.
-by rewrite mxE big_ord1 !mxE -mulrA mulrC.
+apply/rowP => i; rewrite appE rvZ mulr_suml; apply: eq_bigr => j _.
+by rewrite outerE; ring.
 Qed.
 
 Lemma dot_ones n (x : 'rV[R]_n) : dot (ones n) x = \sum_i x 0 i.
@@ -466,6 +472,9 @@ Proof. by rewrite /ninfrms /nrms bigmax0_mulr // invr_ge0 sqrtr_ge0. Qed.
 
 Lemma ninfrms_ge0 m n (X : 'M[R]_(m, n)) : 0 <= ninfrms X.
 Proof. exact: bigmax0_ge0. Qed.
+
+Lemma sqr_sqrt_nat n : Num.sqrt n%:R ^+ 2 = n%:R :> R.
+Proof. by rewrite sqr_sqrtr ?ler0n. Qed.
 
 Lemma sqrt_natr_gt0 n : 0 < Num.sqrt n.+1%:R :> R.
 Proof. by rewrite sqrtr_gt0 ltr0n. Qed.
