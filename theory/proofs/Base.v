@@ -144,6 +144,12 @@ Proof. exact: mul0mx. Qed.
 Lemma app_mul m n k (M : 'M[R]_(m, n)) (N : 'M[R]_(n, k)) x : app (M *m N) x = app M (app N x).
 Proof. by rewrite /app trmx_mul mulmxA. Qed.
 
+Lemma app_inj m n (M N : 'M[R]_(m, n)) : (forall x, app M x = app N x) -> M = N.
+Proof.
+move=> MN; apply: trmx_inj; apply/row_matrixP => i; rewrite !rowE.
+exact: MN (delta_mx 0 i).
+Qed.
+
 Lemma app1 n (x : 'rV[R]_n) : app 1%:M x = x.
 Proof. by rewrite /app trmx1 mulmx1. Qed.
 
@@ -293,6 +299,17 @@ Proof.
 apply: le_trans (ler_norm_sum _ _ _) _; rewrite mulr_suml; apply: ler_sum => i _.
 by rewrite normrM ler_wpmul2l ?ninf_ge.
 Qed.
+
+(* The entrywise product. *)
+Definition hadamard n (g v : 'rV[R]_n) : 'rV[R]_n := \row_i (g 0 i * v 0 i).
+
+Lemma app_hadamard n (g v : 'rV[R]_n) : app (diag_mx g) v = hadamard g v.
+Proof. by apply/rowP => i; rewrite app_diag mxE. Qed.
+
+Lemma hadamard_gap n (g v : 'rV[R]_n) :
+  ninf g ^+ 2 * dot v v - dot (hadamard g v) (hadamard g v) =
+  \sum_i (ninf g ^+ 2 - g 0 i ^+ 2) * v 0 i ^+ 2.
+Proof. by rewrite mulr_sumr -sumrB; apply: eq_bigr => i _; rewrite !mxE; ring. Qed.
 
 Lemma mass0 n (p : 'rV[R]_n) : mass p set0 = 0.
 Proof. exact: big_set0. Qed.
