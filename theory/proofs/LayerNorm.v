@@ -286,4 +286,201 @@ rewrite /nrms (norm_const _ (a + b)) ?addr_ge0 //; last first.
 by rewrite mulrC mulKf // gt_eqF // sqrt_natr_gt0.
 Qed.
 
+(* The Jacobian without gamma and sigma: P - h h^T/d for a centred h. *)
+Section Deflated.
+Variables (h : 'rV[R]_d) (r : R).
+Hypotheses (h1 : dot (ones d) h = 0) (hh : dot h h = d%:R * (1 - r)) (r0 : 0 <= r).
+
+Lemma app_deflated v : app (deflated h) v = centre v - (dot h v / d%:R) *: h.
+Proof. by rewrite app_subl app_projector app_scalel app_outer scalerA mulrC. Qed.
+
+Lemma dot_h_centre v : dot h (centre v) = dot h v.
+Proof. by rewrite /centre dotBr dotZr (dotC h (ones d)) h1 mulr0 subr0. Qed.
+
+(* What the deflated projector takes away. *)
+Theorem deflated_gap v : dot v v - dot (app (deflated h) v) (app (deflated h) v) =
+  d%:R * mean v ^+ 2 + (1 + r) * dot h v ^+ 2 / d%:R.
+Proof.
+rewrite app_deflated; move: (centre v) (dot_centre v) (dot_h_centre v) => c cc hc.
+have d0 := d_neq0; move: (dot h v) (dot v v) (mean v) cc hc => b a m cc hc.
+by rewrite !(dotBl, dotBr, dotZl, dotZr) (dotC c h) cc hc hh; field.
+Qed.
+
+Corollary deflated_le v : norm2 (app (deflated h) v) <= norm2 v.
+Proof. by rewrite norm2_leE -subr_ge0 deflated_gap; have d0 := d_inv_ge0; nonneg. Qed.
+
+(* P - h h^T/d = P (I - h h^T/d) P, and the eigenvalues of I - h h^T/d. *)
+Theorem deflated_sandwich : deflated h = projector *m (1%:M - d%:R^-1 *: outer h h) *m projector.
+Proof.
+apply: app_inj => v; rewrite app_deflated !app_mul !app_projector app_subl app1 app_scalel.
+rewrite app_outer centreB 2!centreZ (centre_id h1) dot_h_centre.
+by rewrite (centre_id (dot_1_centre v)) scalerA mulrC.
+Qed.
+
+Theorem rank_one_eigen :
+  app (1%:M - d%:R^-1 *: outer h h) h = r *: h /\
+  forall v, dot h v = 0 -> app (1%:M - d%:R^-1 *: outer h h) v = v.
+Proof.
+split=> [|v hv]; rewrite app_subl app1 app_scalel app_outer scalerA.
+  rewrite hh mulrA mulVf // mul1r -{1}[h]scale1r -scalerBl; congr (_ *: _).
+  by rewrite opprB addrC subrK.
+by rewrite hv mulr0 scale0r subr0.
+Qed.
+
+(* The outer product h h^T/d has induced norm |h|^2/d. *)
+Theorem outer_norm :
+  is_opnorm (@norm2 R d) (@norm2 R d) (app (d%:R^-1 *: outer h h)) (dot h h / d%:R).
+Proof.
+have c0 : 0 <= dot h h / d%:R by rewrite divr_ge0 ?dot_ge0 ?ler0n.
+have le : opnorm_le (@norm2 R d) (@norm2 R d) (app (d%:R^-1 *: outer h h)) (dot h h / d%:R).
+  split=> // v; rewrite app_scalel app_outer scalerA norm2Z normrM ger0_norm ?d_inv_ge0 //.
+  rewrite -mulrA (mulrC (dot h h)) -mulrA ler_wpmul2l ?d_inv_ge0 // -norm2_sqr expr2 mulrC -mulrA.
+  by rewrite ler_wpmul2l ?norm2_ge0 // cauchy_abs.
+have [h0|h0] := eqVneq h 0.
+  by split=> // c' [c'0 _]; rewrite h0 dot0l mul0r.
+apply: (is_opnorm_attained (x := h) le); first exact: norm2_gt0.
+by rewrite app_scalel app_outer scalerA norm2Z (mulrC d%:R^-1) ger0_norm.
+Qed.
+
+End Deflated.
+
+Section Jacobian.
+Variables (gamma : 'rV[R]_d) (eps : R) (x : 'rV[R]_d).
+Hypotheses (e0 : 0 <= eps) (s0 : 0 < sigma eps x).
+
+Lemma app_ln_jac v : app (ln_jac gamma eps x) v =
+  (sigma eps x)^-1 *: hadamard gamma (app (deflated (xhat eps x)) v).
+Proof. by rewrite app_scalel app_mul app_hadamard. Qed.
+
+Let h1 := dot_1_xhat eps x.
+Let hh : dot (xhat eps x) (xhat eps x) = d%:R * (1 - rho eps x). Proof. by case: (rhoE e0 s0). Qed.
+Let r0 : 0 <= rho eps x. Proof. by case: (rhoE e0 s0) => _ /andP[]. Qed.
+Let si : 0 <= (sigma eps x)^-1. Proof. by rewrite invr_ge0 ltW. Qed.
+
+(* Lemma A.1, operator bound. *)
+Theorem ln_jac_le :
+  opnorm_le (@norm2 R d) (@norm2 R d) (app (ln_jac gamma eps x)) (ninf gamma / sigma eps x).
+Proof.
+split=> [|v]; first by rewrite mulr_ge0 ?ninf_ge0.
+rewrite app_ln_jac norm2Z ger0_norm // -mulrA mulrCA ler_wpmul2l //.
+apply: le_trans (norm2_hadamard _ _).1 _; rewrite ler_wpmul2l ?ninf_ge0 //.
+exact: deflated_le h1 hh r0 v.
+Qed.
+
+Theorem ln_jac_le_eps : 0 < eps ->
+  opnorm_le (@norm2 R d) (@norm2 R d) (app (ln_jac gamma eps x)) (ninf gamma / Num.sqrt eps).
+Proof.
+move=> e1; have [c0 H] := ln_jac_le; split=> [|v].
+  by rewrite divr_ge0 ?ninf_ge0 ?sqrtr_ge0.
+apply: le_trans (H v) _; rewrite ler_wpmul2r ?norm2_ge0 // ler_wpmul2l ?ninf_ge0 //.
+by rewrite lef_pinv ?sigma_ge ?posrE ?(sigma_gt0 _ e1) ?sqrtr_gt0.
+Qed.
+
+(* Lemma A.2(i). *)
+Theorem ln_jac_ones : app (ln_jac gamma eps x) (ones d) = 0.
+Proof.
+rewrite app_ln_jac app_deflated -{1}[ones d]scale1r centre_const dotC h1 mul0r scale0r subr0.
+by apply/rowP => i; rewrite rvZ !mxE !mulr0.
+Qed.
+
+(* Lemma A.2(ii), with the expansion of its proof. *)
+Theorem ln_jac_centred v (al := dot (xhat eps x) v / d%:R) : \sum_i v 0 i = 0 ->
+  [/\ app (ln_jac gamma eps x) v = (sigma eps x)^-1 *: hadamard gamma (v - al *: xhat eps x),
+      norm2 (v - al *: xhat eps x) ^+ 2 =
+        norm2 v ^+ 2 - al ^+ 2 * (2%:R * d%:R - norm2 (xhat eps x) ^+ 2),
+      d%:R <= 2%:R * d%:R - norm2 (xhat eps x) ^+ 2 &
+      norm2 (app (ln_jac gamma eps x) v) <= ninf gamma / sigma eps x * norm2 v].
+Proof.
+rewrite -dot_ones => v0; split.
+- by rewrite app_ln_jac app_deflated centre_id.
+- rewrite !norm2_sqr; move: (xhat eps x) @al => z al.
+  rewrite !(dotBl, dotBr, dotZl, dotZr) (dotC v).
+  have -> : dot z v = al * d%:R by rewrite /al divfK.
+  by ring.
+- rewrite norm2_sqr; have [_ _ le _] := xhat_sqr e0 s0.
+  by cert (d%:R - dot (xhat eps x) (xhat eps x)).
+- by case: ln_jac_le.
+Qed.
+
+(* Lemma A.2(iii). *)
+Theorem ln_jac_xhat :
+  [/\ app (ln_jac gamma eps x) (xhat eps x) =
+        (rho eps x / sigma eps x) *: hadamard gamma (xhat eps x),
+      norm2 (app (ln_jac gamma eps x) (xhat eps x)) <=
+        ninf gamma / sigma eps x * rho eps x * norm2 (xhat eps x) &
+      (forall i, `|gamma 0 i| = ninf gamma) ->
+      norm2 (app (ln_jac gamma eps x) (xhat eps x)) =
+        ninf gamma / sigma eps x * rho eps x * norm2 (xhat eps x)].
+Proof.
+have E : app (ln_jac gamma eps x) (xhat eps x) =
+    (rho eps x / sigma eps x) *: hadamard gamma (xhat eps x).
+  rewrite app_ln_jac app_deflated (centre_id h1) hh (_ : _ / d%:R = 1 - rho eps x); last first.
+    by rewrite mulrAC divff // mul1r.
+  move: (xhat eps x) => z; rewrite -{1}[z]scale1r -scalerBl opprB addrC subrK mulrC -scalerA.
+  by congr (_ *: _); apply/rowP => i; rewrite rvZ !mxE mulrCA.
+have rs : 0 <= rho eps x / sigma eps x by rewrite mulr_ge0.
+have [le eq] := norm2_hadamard gamma (xhat eps x).
+rewrite E (norm2Z (rho eps x / sigma eps x)) ger0_norm // (_ : ninf gamma / sigma eps x * _ * _ =
+  rho eps x / sigma eps x * (ninf gamma * norm2 (xhat eps x))); last by ring.
+by split=> // [|H]; [rewrite ler_wpmul2l | case: eq => _ -> // i _; exact: H].
+Qed.
+
+End Jacobian.
+
+(* The ordered product J_{n-1} ... J_1 J_0, later factors on the left. *)
+Fixpoint mxprod m (J : nat -> 'M[R]_m) n : 'M[R]_m :=
+  if n is k.+1 then J k *m mxprod J k else 1%:M.
+
+Lemma mxprod_le m (J : nat -> 'M[R]_m) (a : nat -> R) n :
+  (forall k, (k < n)%N -> opnorm_le (@norm2 R m) (@norm2 R m) (app (J k)) (a k)) ->
+  opnorm_le (@norm2 R m) (@norm2 R m) (app (mxprod J n)) (\prod_(k < n) a k).
+Proof.
+elim: n => [_|n IH H] /=.
+  by rewrite big_ord0; split=> [|u]; rewrite ?ler01 // app1 mul1r.
+have [a0 J0] := H n (leqnn _); have [p0 P] := IH (fun k kn => H k (ltnW kn)).
+rewrite big_ord_recr /=; split=> [|u]; first by rewrite mulr_ge0.
+rewrite app_mul; apply: le_trans (J0 _) _.
+by rewrite (mulrC (\prod_(_ < _) _)) -mulrA ler_wpmul2l.
+Qed.
+
+(* A bound with a factor of at most 1 - eta at every step decays geometrically. *)
+Lemma prod_geometric (a : nat -> R) eta n : (forall k, (k < n)%N -> 0 <= a k <= 1 - eta) ->
+  \prod_(k < n) a k <= (1 - eta) ^+ n.
+Proof.
+elim: n => [_|n IH H]; first by rewrite big_ord0 expr0.
+rewrite big_ord_recr exprSr /=; have /andP[a0 a1] := H n (leqnn _).
+apply: ler_pmul => //; last by apply: IH => k kn; apply: H; apply: ltnW.
+by apply: prodr_ge0 => k _; case/andP: (H k (ltnW (ltn_ord k))).
+Qed.
+
+(* Lemma A.2(iv): modules gamma_k, eps_k at tokens y_k, k = 0, ..., n - 1. *)
+Section Products.
+Variables (gamma : nat -> 'rV[R]_d) (eps : nat -> R) (y : nat -> 'rV[R]_d).
+Hypotheses (e0 : forall k, 0 <= eps k) (s0 : forall k, 0 < sigma (eps k) (y k)).
+
+Definition ln_factor k : R := ninf (gamma k) / sigma (eps k) (y k).
+Definition ln_chain n : 'M[R]_d := mxprod (fun k => ln_jac (gamma k) (eps k) (y k)) n.
+
+Lemma ln_factor_ge0 k : 0 <= ln_factor k.
+Proof. by rewrite divr_ge0 ?ninf_ge0 // ltW. Qed.
+
+Theorem ln_product_le n u :
+  norm2 (app (ln_chain n) u) <= \prod_(k < n) ln_factor k * norm2 u.
+Proof.
+by have [_ H] := @mxprod_le _ _ ln_factor n (fun k _ => ln_jac_le (gamma k) (e0 k) (s0 k)).
+Qed.
+
+Theorem ln_product_geometric n eta u : 0 < eta -> eta < 1 ->
+  (forall k, (k < n)%N -> ln_factor k <= 1 - eta) ->
+  \prod_(k < n) ln_factor k * norm2 u <= (1 - eta) ^+ n * norm2 u /\
+  norm2 (app (ln_chain n) u) <= (1 - eta) ^+ n * norm2 u.
+Proof.
+move=> _ _ H; have le : \prod_(k < n) ln_factor k * norm2 u <= (1 - eta) ^+ n * norm2 u.
+  rewrite ler_wpmul2r ?norm2_ge0 //; apply: prod_geometric => k kn.
+  by rewrite ln_factor_ge0 H.
+by split=> //; apply: le_trans (ln_product_le n u) le.
+Qed.
+
+End Products.
+
 End LayerNorm.
