@@ -74,6 +74,14 @@ exists i; apply/eqP; rewrite eq_le bigmax0_ge andTb; apply: bigmax0_le => [|j].
 exact: Hi.
 Qed.
 
+Lemma bigmax0_attained_in (P : pred I) F i0 : P i0 -> 0 <= F i0 ->
+  exists2 i, P i & F i = \big[Num.max/0]_(i | P i) F i.
+Proof.
+move=> Pi0 Fi0; case: (Order.TotalTheory.arg_maxP F Pi0) => i Pi Hi.
+exists i => //; apply/eqP; rewrite eq_le le_bigmax_cond // andTb.
+by apply: bigmax_le => //; apply: le_trans Fi0 (Hi i0 Pi0).
+Qed.
+
 Lemma eq_bigmax0 F G : F =1 G -> \big[Num.max/0]_i F i = \big[Num.max/0]_i G i.
 Proof. by move=> FG; apply: eq_bigr. Qed.
 
@@ -353,6 +361,7 @@ End Algebra.
 Arguments ones {R} n.
 
 Ltac nonneg := repeat match goal with
+  | |- is_true (0 <= _) => assumption
   | |- is_true (0 <= _ - _) => rewrite subr_ge0; solve [done | exact: ltW]
   | |- is_true (0 <= _ + _) => apply: addr_ge0
   | |- is_true (0 <= _ * _) => apply: mulr_ge0

@@ -394,7 +394,7 @@ Proof.
 rewrite -dot_ones => v0; split.
 - by rewrite app_ln_jac app_deflated centre_id.
 - rewrite !norm2_sqr; move: (xhat eps x) @al => z al.
-  rewrite !(dotBl, dotBr, dotZl, dotZr) (dotC v).
+  rewrite !(dotBl, dotBr, dotZl, dotZr) (dotC v z).
   have -> : dot z v = al * d%:R by rewrite /al divfK.
   by ring.
 - rewrite norm2_sqr; have [_ _ le _] := xhat_sqr e0 s0.
