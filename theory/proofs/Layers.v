@@ -46,26 +46,26 @@ End Composition.
 Section Rowwise.
 Variable R : rcfType.
 
-Definition rowwise L m n (f : 'rV[R]_m -> 'rV[R]_n) (X : 'M[R]_(L, m)) : 'M[R]_(L, n) :=
+Definition tokenwise L m n (f : 'rV[R]_m -> 'rV[R]_n) (X : 'M[R]_(L, m)) : 'M[R]_(L, n) :=
   \matrix_(i, j) f (row i X) 0 j.
 
-Lemma row_rowwise L m n (f : 'rV[R]_m -> 'rV[R]_n) (X : 'M[R]_(L, m)) i :
-  row i (rowwise f X) = f (row i X).
+Lemma row_tokenwise L m n (f : 'rV[R]_m -> 'rV[R]_n) (X : 'M[R]_(L, m)) i :
+  row i (tokenwise f X) = f (row i X).
 Proof. by apply/rowP => j; rewrite !mxE. Qed.
 
 (* The norm of a state is the largest over its tokens, so bounds and Lipschitz constants carry over
    from tokens to states. *)
-Lemma rowwise_bound L m n (f : 'rV[R]_m -> 'rV[R]_n) c (X : 'M[R]_(L, m)) : 0 <= c ->
-  (forall x, nrms (f x) <= c) -> ninfrms (rowwise f X) <= c.
-Proof. by move=> c0 fc; apply: bigmax0_le => // i; rewrite row_rowwise. Qed.
+Lemma tokenwise_bound L m n (f : 'rV[R]_m -> 'rV[R]_n) c (X : 'M[R]_(L, m)) : 0 <= c ->
+  (forall x, nrms (f x) <= c) -> ninfrms (tokenwise f X) <= c.
+Proof. by move=> c0 fc; apply: bigmax0_le => // i; rewrite row_tokenwise. Qed.
 
-Lemma rowwise_lipschitz L n (f : 'rV[R]_n -> 'rV[R]_n) c :
+Lemma tokenwise_lipschitz L n (f : 'rV[R]_n -> 'rV[R]_n) c :
   lipschitz_on (@everywhere _) (@norm2 R n) (@norm2 R n) f c ->
-  lipschitz_on (@everywhere _) (@ninfrms R L n) (@ninfrms R L n) (rowwise f) c.
+  lipschitz_on (@everywhere _) (@ninfrms R L n) (@ninfrms R L n) (tokenwise f) c.
 Proof.
 move=> [c0 fc]; split=> // X Y _ _; rewrite !ninfrmsE mulrA ler_wpmul2r ?invr_ge0 ?sqrtr_ge0 //.
 apply: ninf2_le => [|i]; first by rewrite mulr_ge0 ?ninf2_ge0.
-rewrite linearB /= !row_rowwise; apply: le_trans (fc _ _ I I) _.
+rewrite linearB /= !row_tokenwise; apply: le_trans (fc _ _ I I) _.
 by rewrite -linearB ler_wpmul2l ?norm2_row_le.
 Qed.
 
@@ -129,11 +129,11 @@ Hypothesis eps0 : forall j, 0 < eps j.
 
 (* The sequence-level LayerNorm of one module. *)
 Definition layer_norm j L : 'M[R]_(L, d.+1) -> 'M[R]_(L, d.+1) :=
-  rowwise (ln (gamma j) (beta j) (eps j)).
+  tokenwise (ln (gamma j) (beta j) (eps j)).
 
 Lemma layer_norm_bound j L (X : 'M[R]_(L, d.+1)) : ninfrms (layer_norm j X) <= B_LN.
 Proof.
-apply: rowwise_bound => [|x]; first exact: bigmax0_ge0.
+apply: tokenwise_bound => [|x]; first exact: bigmax0_ge0.
 apply: le_trans (_ : ninf (gamma j) + ninf (beta j) <= _).
   by apply: ln_magnitude; rewrite ?sigma_gt0 ?ltW.
 exact: (bigmax0_ge (fun j => ninf (gamma j) + ninf (beta j))).
@@ -142,7 +142,7 @@ Qed.
 Lemma layer_norm_lipschitz j L :
   lipschitz_on (@everywhere _) (@ninfrms R L d.+1) (@ninfrms R L d.+1) (@layer_norm j L) L_LN.
 Proof.
-apply: lipschitz_weaken (rowwise_lipschitz L (ln_lipschitz (gamma j) (beta j) (eps0 j))) => //.
+apply: lipschitz_weaken (tokenwise_lipschitz L (ln_lipschitz (gamma j) (beta j) (eps0 j))) => //.
   exact: (bigmax0_ge (fun j => ninf (gamma j) / Num.sqrt (eps j))).
 exact: ninfrms_ge0.
 Qed.
@@ -181,12 +181,12 @@ Local Notation LA := (mha_ball_bound d k tau cQ cK cV cO B).
 
 (* A complete pre-LN layer, with its modules i and j. *)
 Definition pre_attention i (X : state) : state := X + attend (LN i X).
-Definition pre_feed j (Z : state) : state := Z + rowwise F (LN j Z).
+Definition pre_feed j (Z : state) : state := Z + tokenwise F (LN j Z).
 Definition pre_layer i j (X : state) : state := pre_feed j (pre_attention i X).
 
 (* A complete post-LN layer. *)
 Definition post_attention i (X : state) : state := LN i (X + attend X).
-Definition post_feed j (Z : state) : state := LN j (Z + rowwise F Z).
+Definition post_feed j (Z : state) : state := LN j (Z + tokenwise F Z).
 Definition post_layer i j (X : state) : state := post_feed j (post_attention i X).
 
 Let normD (X Y : state) : norm (X + Y) <= norm X + norm Y.
@@ -195,8 +195,8 @@ Proof. by rewrite !ninfrmsE -mulrDl ler_wpmul2r ?invr_ge0 ?sqrtr_ge0 // ninf2D. 
 Let attend_lip : lipschitz_on (fun U : state => norm U <= B) norm norm attend LA.
 Proof. exact: mha_lipschitz_ball. Qed.
 
-Let F_rows : lipschitz_on (@everywhere _) norm norm (rowwise F) LF.
-Proof. exact: rowwise_lipschitz. Qed.
+Let F_rows : lipschitz_on (@everywhere _) norm norm (tokenwise F) LF.
+Proof. exact: tokenwise_lipschitz. Qed.
 
 (* Theorem 4.3. *)
 Theorem pre_layer_lipschitz i j :
