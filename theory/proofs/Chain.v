@@ -102,7 +102,7 @@ move=> gd; split.
 - by rewrite (@diff_val _ _ _ _ _ _ _ (pre_chain_rule l n x gd)).
 - by rewrite residual_expansion size_pre_jacs.
 - rewrite residual_identity_linear_rest /J; congr (_ + _ + _).
-  by rewrite big_map /= -[iota 0 n]/(index_iota 0 n) big_mkord.
+  by rewrite big_map /= -[X in iota 0 X]subn0 -/(index_iota 0 n) big_mkord.
 - by rewrite -(size_pre_jacs g l n x) read_no_factor.
 Qed.
 

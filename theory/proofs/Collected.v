@@ -214,7 +214,8 @@ have n1 : ninf2 (1%:M : 'M[R]_1) = 1.
     by have := norm2_row_le (1%:M : 'M[R]_1) 0; rewrite r1.
   by apply: ninf2_le => [|i]; rewrite ?ler01 // (ord1 i) r1.
 exists 1%:M, 1%:M, 1%:M; rewrite n1 !mulmx1 trmx1 mulmx1 mxE eqxx normr1 mulr1.
-by split; rewrite ?ltr01 //; split=> [|x]; rewrite ?ler01 ?mulmx1 ?mul1r.
+split; [|reflexivity|reflexivity|exact: ltr01].
+by split=> [|x]; [exact: ler01 | rewrite mulmx1 mul1r].
 Qed.
 
 (* Half the range of the scores suffices: over the keys that carry weight. *)
@@ -229,7 +230,7 @@ have -> : app (softmax_jac p tau) x = app (softmax_jac p tau) y.
     by rewrite mxE; case: eqP => [->|//]; rewrite !mul0r.
   apply/rowP => i; rewrite !softmax_jacE.
   have -> : dot p x = dot p y by apply: eq_bigr => j _; apply: pxy.
-  by rewrite !mulrBr !(mulrAC (p 0 i)) pxy.
+  by rewrite (mulrC (p 0 i)) -!mulrA !(mulrBr (p 0 i)) pxy.
 have lohi : lo <= hi.
   have [S HS] := theta_attained p; have [p0 p1] := sp.
   have [i pi] : exists i, p 0 i != 0.
@@ -273,7 +274,8 @@ have ap0 j : 0 <= ap j by rewrite divr_ge0 ?ler0n // -ler_subl_addr sub0r ler_no
 have am0 j : 0 <= am j by rewrite divr_ge0 ?ler0n // subr_ge0 ler_norm.
 pose S := \sum_j ap j; have S0 : 0 <= S by apply: sumr_ge0.
 have Sm : \sum_j am j = S.
-  by apply/eqP; rewrite eq_sym -subr_eq0 -sumrB -a0; apply/eqP/eq_bigr => j _; rewrite -apm.
+  apply/eqP; rewrite eq_sym -subr_eq0 /S -sumrB; apply/eqP; rewrite -[RHS]a0.
+  by apply: eq_bigr => j _; rewrite -apm.
 have n1 : norm1 a = 2%:R * S.
   by rewrite /norm1 (eq_bigr _ (fun j _ => abs j)) big_split /= Sm -/S; ring.
 have [S00|Sn] := eqVneq S 0.
@@ -299,10 +301,11 @@ have -> : S * (2%:R * S * (D / 2%:R)) = \sum_j \sum_l ap j * am l * D.
   rewrite {1}/S !mulr_suml; apply: eq_bigr => j _; rewrite -Sm mulr_sumr mulr_suml.
   by [].
 apply: ler_sum => j _; apply: le_trans (norm2_sum _ _) _; apply: ler_sum => l _.
-rewrite norm2Z ger0_norm ?mulr_ge0 //.
+have pq : 0 <= ap j * am l by exact: mulr_ge0 (ap0 j) (am0 l).
+rewrite norm2Z (ger0_norm pq).
 have [->|apj] := eqVneq (ap j) 0; first by rewrite !mul0r.
 have [->|aml] := eqVneq (am l) 0; first by rewrite mulr0 !mul0r.
-apply: ler_wpmul2l; first exact: mulr_ge0.
+apply: ler_wpmul2l; first exact: pq.
 apply: vD; first by apply: contraNneq apj; rewrite /ap => ->; rewrite normr0 addr0 mul0r.
 by apply: contraNneq aml; rewrite /am => ->; rewrite normr0 subr0 mul0r.
 Qed.
@@ -324,7 +327,7 @@ have n1 : norm1 a = 2%:R.
     by rewrite !mxE !eqxx (negbTE jl) eq_sym (negbTE jl) /= subr0 sub0r normrN1 normr1; ring.
   by rewrite !mxE ij il subrr normr0.
 split=> //; last by rewrite sumE n1 mulrCA divff ?mulr1 // pnatr_eq0.
-have := sumE [lmodType R of R^o] (fun _ => 1); rewrite subrr => <-.
+transitivity (\sum_i a 0 i *: (1 : R^o)); last by rewrite (sumE [lmodType R of R^o]) subrr.
 by apply: eq_bigr => i _; rewrite [RHS]mulr1.
 Qed.
 

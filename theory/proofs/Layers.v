@@ -75,7 +75,7 @@ Variables (act : R -> R) (a c1 c2 : R).
 
 Definition ffn (x : 'rV[R]_d) : 'rV[R]_d := map_mx act (x *m W1 + b1) *m W2 + b2.
 
-Theorem ffn_lipschitz : spectral_le W1 c1 -> spectral_le W2 c2 ->
+Theorem ffn_lipschitz : MHA.spectral_le W1 c1 -> MHA.spectral_le W2 c2 ->
   0 <= a -> (forall s t, `|act s - act t| <= a * `|s - t|) ->
   lipschitz_on (@everywhere _) (@norm2 R d) (@norm2 R d) ffn (c2 * a * c1).
 Proof.
@@ -112,7 +112,7 @@ by apply: eq_bigr => h _; rewrite dotE.
 Qed.
 
 Lemma output_le_spectral (R : rcfType) H n e (WO : 'I_H -> 'M[R]_(n, e)) c :
-  spectral_le (\mxcol_h WO h) c -> output_le WO c.
+  MHA.spectral_le (\mxcol_h WO h) c -> output_le WO c.
 Proof.
 by move=> [c0 Wc]; split=> // z; rewrite concat_mul -norm2_mxrow; apply: Wc.
 Qed.
@@ -164,9 +164,9 @@ Variables (gamma beta : 'I_J -> 'rV[R]_d.+1) (eps : 'I_J -> R).
 Variables (F : 'rV[R]_d.+1 -> 'rV[R]_d.+1) (LF : R).
 Hypothesis some_visible : forall i, exists j, visible i j.
 Hypothesis tau0 : 0 < tau.
-Hypothesis Qc : forall h, spectral_le (WQ h) (cQ h).
-Hypothesis Kc : forall h, spectral_le (WK h) (cK h).
-Hypothesis Vc : forall h, spectral_le (WV h) (cV h).
+Hypothesis Qc : forall h, MHA.spectral_le (WQ h) (cQ h).
+Hypothesis Kc : forall h, MHA.spectral_le (WK h) (cK h).
+Hypothesis Vc : forall h, MHA.spectral_le (WV h) (cV h).
 Hypothesis Oc : output_le WO cO.
 Hypothesis eps0 : forall j, 0 < eps j.
 Hypothesis F_lip : lipschitz_on (@everywhere _) (@norm2 R d.+1) (@norm2 R d.+1) F LF.
