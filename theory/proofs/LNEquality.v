@@ -250,3 +250,159 @@ by rewrite (gtr0_norm (s0 k)).
 Qed.
 
 End LayerNormEquality.
+
+(* At every depth from d - 1 on some tokens leave nothing unseen: their norm is smaller. *)
+Section Deep.
+Variables (R : rcfType) (d' : nat).
+Let d := d'.+1.
+
+Definition corner (k : nat) : 'rV[R]_d := delta_mx 0 (inord k) - delta_mx 0 ord_max.
+
+Theorem deep_tokens n (eps : R) : 0 < eps -> (d' <= n)%N ->
+  ~ exists u, unseen (fun _ => eps) corner n u.
+Proof.
+move=> e0 dn [u [u0 [u1 ux]]]; have dot_delta (v : 'rV[R]_d) i : dot (delta_mx 0 i) v = v 0 i.
+  rewrite /dot (bigD1 i) //= mxE !eqxx mul1r big1 ?addr0 // => j /negbTE ji.
+  by rewrite mxE ji andbF mul0r.
+have same i : u 0 i = u 0 ord_max.
+  have [ik|ik] := eqVneq (i : nat) d'; first by congr (u 0 _); apply/val_inj; rewrite /= ik.
+  have id : (i < d')%N by rewrite ltn_neqAle ik -ltnS ltn_ord.
+  have := ux i (leq_trans id dn); rewrite /xhat dotZl => /eqP.
+  rewrite mulf_eq0 invr_eq0 (gt_eqF (sigma_gt0 _ e0)) /=.
+  have -> : dot (centre (corner i)) u = dot (corner i) u.
+    by rewrite /centre dotBl dotZl u1 mulr0 subr0.
+  rewrite /corner dotBl !dot_delta subr_eq0 => /eqP <-.
+  by congr (u 0 _); apply/val_inj; rewrite /= inordK // (ltn_trans id).
+have : u 0 ord_max = 0.
+  move: u1; rewrite dot_ones (eq_bigr (fun _ => u 0 ord_max)) => [|i _]; last exact: same.
+  by rewrite sum_const => /eqP; rewrite mulf_eq0 (negbTE (d_neq0 R d')) => /eqP.
+by move=> uz; case/eqP: u0; apply/rowP => i; rewrite same uz mxE.
+Qed.
+
+End Deep.
+
+(* RMSNorm: one direction less is lost at each module. *)
+Section RMSNormEquality.
+Variables (R : rcfType) (d' : nat).
+Let d := d'.+1.
+Variables (c eps : nat -> R) (y : nat -> 'rV[R]_d).
+Hypotheses (e0 : forall k, 0 <= eps k) (s0 : forall k, 0 < rms_sigma (eps k) (y k)).
+
+Let h k := rms_hat (eps k) (y k).
+Let B k : 'M[R]_d := 1%:M - d%:R^-1 *: outer (h k) (h k).
+Let f k := c k / rms_sigma (eps k) (y k).
+
+Definition rms_chain n := mxprod (fun k => rms_jac (c k *: ones d) (eps k) (y k)) n.
+Definition rms_unseen n (u : 'rV[R]_d) := u != 0 /\
+  forall k, (k < n)%N -> dot (rms_hat (eps k) (y k)) u = 0.
+
+Let appB k w : app (B k) w = w - dot (h k) w / d%:R *: h k.
+Proof. by rewrite app_subl app1 app_scalel app_outer scalerA (mulrC d%:R^-1). Qed.
+
+Let JB k w : app (rms_jac (c k *: ones d) (eps k) (y k)) w = f k *: app (B k) w.
+Proof.
+rewrite app_rms_jac -/(h k) -appB /f mulrC -scalerA; congr (_ *: _).
+by apply/rowP => i; rewrite mxE !rvZ rv1 mulr1.
+Qed.
+
+Let gap k w : dot w w - dot (app (B k) w) (app (B k) w) =
+  (1 + rms_rho (eps k) (y k)) * dot (h k) w ^+ 2 / d%:R.
+Proof.
+have [hh _] := rms_hat_sqr (e0 k) (s0 k); rewrite -/(h k) in hh; rewrite appB.
+have dn := d_neq0 R d'; move: (h k) hh => z hh.
+rewrite !(dotBl, dotBr, dotZl, dotZr) (dotC w z) hh.
+move: (rms_rho _ _) (dot z w) (dot w w) => r a b; rewrite /d.
+by move: (d'.+1%:R : R) dn => D dn; field.
+Qed.
+
+Let shrink k w :
+  dot (app (B k) w - w) (app (B k) w - w) <= dot w w - dot (app (B k) w) (app (B k) w).
+Proof.
+rewrite gap appB addrC addKr dotNl dotNr opprK.
+have [hh /andP[r0 _]] := rms_hat_sqr (e0 k) (s0 k); rewrite -/(h k) in hh.
+move: (h k) hh => z hh; rewrite dotZl dotZr hh; move: (rms_rho _ _) r0 (dot z w) => r r0 a.
+have dn := d_neq0 R d'; have dpos := d_inv_ge0 R d'; rewrite /d.
+move: (d'.+1%:R : R) dn dpos => D dn dpos.
+apply: (@le_by_diff _ (2%:R * r * a ^+ 2 / D)); last by nonneg.
+by field.
+Qed.
+
+Theorem rms_equality_iff n : (forall k, (k < n)%N -> c k != 0) ->
+  is_opnorm (@norm2 R d) (@norm2 R d) (app (rms_chain n))
+    (\prod_(k < n) (`|c k| / rms_sigma (eps k) (y k))) <-> exists u, rms_unseen n u.
+Proof.
+move=> cn; have fE (k : 'I_n) : `|f k| = `|c k| / rms_sigma (eps k) (y k).
+  by rewrite /f normrM normrV ?unitfE ?gt_eqF // (gtr0_norm (s0 k)).
+rewrite -(eq_bigr _ (fun k _ => fE k)); pose A : 'M[R]_(n, d) := \matrix_k h k; split=> [hN|[u [u0 hu]]].
+  have [full|/missed[u u0 hu]] := boolP (row_full A); last first.
+    by exists u; split=> // k kn; have := hu (Ordinal kn); rewrite rowK.
+  have rows j : dot (row j A) (row j A) <= d%:R.
+    rewrite rowK; have [-> /andP[r0 _]] := rms_hat_sqr (e0 j) (s0 j).
+    by rewrite ger_pmulr ?ltr0n // ger_addl oppr_le0.
+  have loss (j : 'I_n) w : dot (row j A) w ^+ 2 <=
+      d%:R * (dot w w - dot (app (B j) w) (app (B j) w)).
+    rewrite gap rowK; have [_ /andP[r0 _]] := rms_hat_sqr (e0 j) (s0 j).
+    move: (rms_rho _ _) r0 (dot (h j) w) => r r0 a; have dn := d_neq0 R d'; rewrite /d.
+    move: (d'.+1%:R : R) dn => D dn.
+    apply: (@le_by_diff _ (r * a ^+ 2)); last by nonneg.
+    by field.
+  have [del d01 H] := strict_contraction (ler0n R d) (fun k v _ => shrink k v)
+    (fun j : 'I_n => ltn_ord j) loss rows full.
+  have fn k : (k < n)%N -> f k != 0.
+    by move=> kn; rewrite mulf_neq0 ?cn // invr_neq0 // gt_eqF.
+  by case: (not_opnorm JB fn d01 H).
+have Bu : app (mxprod B n) u = u.
+  elim: n hu {cn fE A} => [|n IH] hu /=; first exact: app1.
+  rewrite app_mul IH => [|k kn]; last by apply: hu; exact: ltnW.
+  by rewrite appB (hu n (leqnn _)) mul0r scale0r subr0.
+have le : opnorm_le (@norm2 R d) (@norm2 R d) (app (rms_chain n)) (\prod_(k < n) `|f k|).
+  split=> [|v]; first by apply: prodr_ge0.
+  rewrite (mxprod_scaled _ _ JB) norm2Z normr_prod ler_wpmul2l ?prodr_ge0 //.
+  have B1 k : (k < n)%N -> opnorm_le (@norm2 R d) (@norm2 R d) (app (B k)) 1.
+    move=> _; split=> [|w]; rewrite ?ler01 // mul1r norm2_leE -subr_ge0.
+    exact: le_trans (dot_ge0 _) (shrink k w).
+  by have [_ H] := mxprod_le (a := fun _ => 1) B1; have := H v; rewrite big1 ?mul1r.
+apply: (is_opnorm_attained (x := u) le); first exact: norm2_gt0.
+by rewrite (mxprod_scaled _ _ JB) Bu norm2Z normr_prod.
+Qed.
+
+(* At depth n <= d - 1 there always is such a u. *)
+Theorem rms_unseen_exists n : (n < d)%N -> exists u, rms_unseen n u.
+Proof.
+move=> nd; have : ~~ row_full (\matrix_(k < n) h k : 'M[R]_(n, d)).
+  by rewrite /row_full neq_ltn (leq_ltn_trans (rank_leq_row _) nd).
+by case/missed => u u0 hu; exists u; split=> // k kn; have := hu (Ordinal kn); rewrite rowK.
+Qed.
+
+End RMSNormEquality.
+
+(* The norms that the proof of Lemma A.1 names. *)
+Section Projectors.
+Variables (R : rcfType) (d' : nat).
+Let d := d'.+1.
+
+Theorem projector_norm : (0 < d')%N ->
+  is_opnorm (@norm2 R d) (@norm2 R d) (app (projector R d')) 1.
+Proof.
+move=> d2; pose e0 : 'I_d := ord0; pose e1 : 'I_d := Ordinal (d2 : (1 < d)%N).
+have one i : `|(ones d : 'rV[R]_d) 0 i| = ninf (ones d : 'rV[R]_d).
+  by rewrite rv1 normr1 -[ones d]scale1r ninf_scaled normr1.
+have := @top_repeated R d' (ones d) e0 e1 isT (one e0) (one e1).
+have -> : diag_mx (ones d) *m projector R d' = projector R d'.
+  by rewrite (_ : diag_mx _ = 1%:M) ?mul1mx //; apply/matrixP => i j; rewrite !mxE.
+by rewrite -[ones d]scale1r ninf_scaled normr1.
+Qed.
+
+Theorem deflated_norm (eps : R) x : 0 <= eps -> 0 < sigma eps x -> (1 < d')%N ->
+  is_opnorm (@norm2 R d) (@norm2 R d) (app (deflated (xhat eps x))) 1.
+Proof.
+move=> e0 s0 d3; have [_ /andP[r0 _] hh] := rhoE e0 s0.
+have [u [u0 [u1 ux]]] := @unseen_exists R d' (fun _ => eps) (fun _ => x) 1 d3.
+have le : opnorm_le (@norm2 R d) (@norm2 R d) (app (deflated (xhat eps x))) 1.
+  split=> [|v]; rewrite ?ler01 // mul1r.
+  exact: deflated_le (dot_1_xhat _ _) hh r0 v.
+apply: (is_opnorm_attained (x := u) le); first exact: norm2_gt0.
+by rewrite app_deflated (ux 0%N isT) mul0r scale0r subr0 centre_id // mul1r.
+Qed.
+
+End Projectors.
