@@ -8,7 +8,9 @@ From mathcomp Require Import all_ssreflect ssralg ssrnum matrix zmodp.
 From mathcomp Require Import mathcomp_extra boolp reals classical_sets functions topology.
 From mathcomp Require Import normedtype derive sequences exp finset.
 From AttentionSensitivity Require Import Base Theta Regimes Greedy Closed Concentration.
-From AttentionSensitivity Require Import Words DiffTools Softmax Logits.
+From AttentionSensitivity Require Import Words WordsExtra DiffTools MeanValue Softmax Logits.
+From AttentionSensitivity Require Import Geometry LayerNorm LNLip LNProducts LNDiff OpNorm Collected.
+From AttentionSensitivity Require Import AppendixA MHA Attention Layers Chain Depth.
 Set Implicit Arguments.
 Unset Strict Implicit.
 Unset Printing Implicit Defensive.
@@ -260,3 +262,293 @@ Proof. by move=> sp; exact: (conj (theta_largest_variance sp) (fun a b => popovi
 Theorem claim_beyond_variance_deviation (R : realFieldType) n (p : 'rV[R]_n) : simplex p ->
   is_max (fun x => ninf x <= 1) (deviation p) (theta p).
 Proof. exact: theta_largest_deviation. Qed.
+
+(* ---- Section 2 ---- *)
+
+(* Definition 2.2: both are norms, and what they are of matrices with entries c and -c. *)
+Theorem claim_definition_2_2 (R : rcfType) :
+  (forall L d, is_norm (@ninfrms R L d.+1 : [lmodType R of 'M[R]_(L, d.+1)] -> R)) /\
+  (forall L d, is_norm (@ninf2 R L d : [lmodType R of 'M[R]_(L, d)] -> R)) /\
+  (forall L d (X : 'M[R]_(L.+1, d.+1)) c,
+     (forall i j, X i j = c \/ X i j = - c) -> ninfrms X = `|c|).
+Proof. exact: (conj (@ninfrms_norm R) (conj (@ninf2_norm R) (@ninfrms_const R))). Qed.
+
+(* After Definition 2.2. *)
+Theorem claim_fact_row_norm_relation (R : rcfType) L d (X : 'M[R]_(L, d)) :
+  ninfrms X = ninf2 X / Num.sqrt d%:R.
+Proof. exact: ninfrmsE. Qed.
+
+(* Section 2.1, first display. *)
+Theorem claim_ineq_frobenius_1 (R : rcfType) :
+  (forall L m d (A : 'M[R]_(L, m)) (X : 'M[R]_(m, d)), frob (A *m X) <= frob A * frob X) /\
+  (forall L m d (u : 'rV[R]_L) (v : 'rV[R]_m) (w : 'rV[R]_d),
+     frob (outer u v *m outer v w) = frob (outer u v) * frob (outer v w)).
+Proof. exact: (conj (@frob_mul R) (@frob_mul_eq R)). Qed.
+
+Theorem claim_ineq_frobenius_2 (R : rcfType) L m (A : 'M[R]_(L, m)) : row_stochastic A ->
+  frob A <= Num.sqrt L%:R /\
+  (frob A = Num.sqrt L%:R <-> forall i, exists j, row i A = delta_mx 0 j).
+Proof. exact: frob_stochastic. Qed.
+
+(* Section 2.1, second display. *)
+Theorem claim_ineq_sandwich (R : rcfType) L d (X : 'M[R]_(L.+1, d.+1)) :
+  [/\ frob X / Num.sqrt (L.+1 * d.+1)%:R <= ninfrms X,
+      ninfrms X <= frob X / Num.sqrt d.+1%:R,
+      frob X / Num.sqrt (L.+1 * d.+1)%:R = ninfrms X <->
+        forall i j, norm2 (row i X) = norm2 (row j X) &
+      ninfrms X = frob X / Num.sqrt d.+1%:R <->
+        forall i j, row i X != 0 -> row j X != 0 -> i = j].
+Proof. exact: sandwich. Qed.
+
+(* Section 2.1, second operation: attention outputs are convex combinations of values. *)
+Theorem claim_fact_attention_convex (R : rcfType) L m d (A : 'M[R]_(L, m)) (V : 'M[R]_(m, d)) i :
+  row_stochastic A ->
+  (row i (A *m V) = \sum_j (row i A) 0 j *: row j V /\ norm2 (row i (A *m V)) <= ninf2 V) /\
+  forall w, norm2 w = ninf2 V -> (forall j, A i j != 0 -> row j V = w) ->
+    norm2 (row i (A *m V)) = ninf2 V.
+Proof.
+by move=> sA; exact: (conj (attention_convex V i sA)
+  (fun w => @attention_convex_eq R L m d A V i w sA)).
+Qed.
+
+(* Lemma 2.3. *)
+Theorem claim_lemma_2_3 (R : rcfType) :
+  (forall L m d (A : 'M[R]_(L, m)) (V : 'M[R]_(m, d)), row_stochastic A ->
+     ninfrms (A *m V) <= ninfrms V) /\
+  (forall L m d (A : 'M[R]_(L.+1, m)) (V : 'M[R]_(m, d)) w, row_stochastic A ->
+     (forall j, row j V = w) -> ninfrms (A *m V) = ninfrms V).
+Proof. exact: (conj (@attention_nonexpansive R) (@attention_nonexpansive_eq R)). Qed.
+
+(* Appendix A, the two steps of the proof of Lemma 2.3. *)
+Theorem claim_lemma_2_3_step_convex (R : rcfType) n d (a : 'rV[R]_n) (v : 'I_n -> 'rV[R]_d) :
+  simplex a ->
+  norm2 (\sum_j a 0 j *: v j) <= \sum_j a 0 j * norm2 (v j) /\
+  forall w (s : 'I_n -> R), (forall j, 0 <= s j) -> (forall j, a 0 j != 0 -> v j = s j *: w) ->
+    norm2 (\sum_j a 0 j *: v j) = \sum_j a 0 j * norm2 (v j).
+Proof. by move=> sa; exact: (conj (mix_convex v sa) (mix_convex_eq sa)). Qed.
+
+Theorem claim_lemma_2_3_step_max (R : rcfType) n d (a : 'rV[R]_n) (v : 'I_n -> 'rV[R]_d)
+    (M := \big[Num.max/0]_j norm2 (v j)) : simplex a ->
+  \sum_j a 0 j * norm2 (v j) <= M /\
+  (\sum_j a 0 j * norm2 (v j) = M <-> forall j, a 0 j != 0 -> norm2 (v j) = M).
+Proof. exact: mix_max. Qed.
+
+(* Lemma 2.4; sigma(x) > 0 where eps > 0 or x is not constant; where the bound is attained. *)
+Theorem claim_lemma_2_4 (R : rcfType) d (gamma beta x : 'rV[R]_d.+1) :
+  (forall eps, 0 <= eps -> 0 < sigma eps x ->
+     nrms (ln gamma beta eps x) <= ninf gamma + ninf beta) /\
+  (forall eps, 0 < eps -> 0 < sigma eps x) /\
+  (forall eps, 0 <= eps -> (forall a, x <> a *: ones d.+1) -> 0 < sigma eps x) /\
+  (forall s a b, 0 < s -> 0 <= a -> 0 <= b ->
+     (forall i, `|centre x 0 i| = s) -> (forall i, `|gamma 0 i| = a) ->
+     (forall i, `|beta 0 i| = b) -> (forall i, 0 <= beta 0 i * (gamma 0 i * centre x 0 i)) ->
+     0 < sigma 0 x /\ nrms (ln gamma beta 0 x) = ninf gamma + ninf beta).
+Proof.
+exact: (conj (fun eps => @ln_magnitude R d gamma beta eps x)
+  (conj (fun eps => @sigma_gt0 R d eps x) (conj (fun eps => @sigma_gt0_nonconst R d eps x)
+  (@ln_magnitude_attained R d gamma beta x)))).
+Qed.
+
+(* Appendix A, the three steps of the proof of Lemma 2.4. *)
+Theorem claim_lemma_2_4_step_xhat (R : rcfType) d eps (x : 'rV[R]_d.+1) :
+  0 <= eps -> 0 < sigma eps x ->
+  [/\ dot (xhat eps x) (xhat eps x) = d.+1%:R * (sigma eps x ^+ 2 - eps) / sigma eps x ^+ 2,
+      dot (xhat eps x) (xhat eps x) = d.+1%:R * (1 - eps / sigma eps x ^+ 2),
+      dot (xhat eps x) (xhat eps x) <= d.+1%:R &
+      dot (xhat eps x) (xhat eps x) = d.+1%:R <-> eps = 0].
+Proof. exact: xhat_sqr. Qed.
+
+Theorem claim_lemma_2_4_step_gamma (R : rcfType) d (gamma v : 'rV[R]_d.+1) :
+  norm2 (hadamard gamma v) <= ninf gamma * norm2 v /\
+  (norm2 (hadamard gamma v) = ninf gamma * norm2 v <->
+   forall i, v 0 i != 0 -> `|gamma 0 i| = ninf gamma).
+Proof. exact: norm2_hadamard. Qed.
+
+Theorem claim_lemma_2_4_step_beta (R : rcfType) d (beta : 'rV[R]_d.+1) :
+  norm2 beta <= Num.sqrt d.+1%:R * ninf beta /\
+  (norm2 beta = Num.sqrt d.+1%:R * ninf beta <-> forall i, `|beta 0 i| = ninf beta).
+Proof. exact: norm2_ninf. Qed.
+
+(* After Definition 2.1: bounded layers, unbounded depth. *)
+Theorem claim_claim_2_1_a (R : rcfType) :
+  (forall (V : lmodType R) (N : V -> R) (x : V) n, is_norm N -> x != 0 ->
+     is_opnorm N N (fun y : V => 2%:R *: y) 2%:R /\
+     is_opnorm N N (iter n (fun y : V => 2%:R *: y)) (2%:R ^+ n)) /\
+  (forall L d (A : 'M[R]_L.+1) n, row_stochastic A ->
+     let F (X : 'M[R]_(L.+1, d.+1)) := X + A *m X in
+     is_opnorm (@ninfrms R L.+1 d.+1) (@ninfrms R L.+1 d.+1) F 2%:R /\
+     is_opnorm (@ninfrms R L.+1 d.+1) (@ninfrms R L.+1 d.+1) (iter n F) (2%:R ^+ n)).
+Proof. exact: (conj (@doubling R) (@frozen_attention R)). Qed.
+
+(* After Definition 2.1: a bounded Jacobian that lets one direction die. *)
+Theorem claim_claim_2_1_b (R : realType) d (gamma beta x : 'rV[R]_d.+1) eps :
+  0 <= eps -> 0 < sigma eps x ->
+  [/\ is_diff x (ln gamma beta eps) (app (ln_jac gamma eps x)),
+      opnorm_le (@norm2 R d.+1) (@norm2 R d.+1) (app (ln_jac gamma eps x))
+        (ninf gamma / sigma eps x) &
+      app (ln_jac gamma eps x) (ones d.+1) = 0].
+Proof.
+by move=> e0 s0; split; [exact: ln_differential | exact: ln_jac_le | exact: ln_jac_ones].
+Qed.
+
+(* ---- Appendix A ---- *)
+
+(* Appendix A, first displays of the proof of Lemma A.1: the Jacobian of LayerNorm. *)
+Theorem claim_fact_ln_jacobian (R : realType) d (gamma beta x : 'rV[R]_d.+1) eps
+    (P := 1%:M - d.+1%:R^-1 *: outer (ones d.+1) (ones d.+1)) (h := xhat eps x) :
+  0 < sigma eps x ->
+  is_diff x (ln gamma beta eps)
+    (app ((sigma eps x)^-1 *: (diag_mx gamma *m (P - d.+1%:R^-1 *: outer h h)))).
+Proof. exact: ln_differential. Qed.
+
+(* Lemma A.1. *)
+Theorem claim_lemma_a_1 (R : rcfType) d (gamma beta : 'rV[R]_d.+1) eps : 0 < eps ->
+  lipschitz_on (@everywhere _) (@norm2 R d.+1) (@norm2 R d.+1) (ln gamma beta eps)
+    (ninf gamma / Num.sqrt eps) /\
+  lipschitz_on (@everywhere _) (@nrms R d.+1) (@nrms R d.+1) (ln gamma beta eps)
+    (ninf gamma / Num.sqrt eps).
+Proof.
+by move=> e0; exact: (conj (ln_lipschitz gamma beta e0) (ln_lipschitz_rms gamma beta e0)).
+Qed.
+
+(* Appendix A, the steps of the proof of Lemma A.1. *)
+Theorem claim_lemma_a_1_step_projection (R : rcfType) :
+  (forall d (P := projector R d), [/\ P^T = P, P *m P = P, app P (ones d.+1) = 0 &
+     forall v, norm2 (app P v) <= norm2 v]) /\
+  (forall d, is_opnorm (@norm2 R d.+2) (@norm2 R d.+2) (app (projector R d.+1)) 1).
+Proof. exact: (conj (@projector_spec R) (@projector_norm R)). Qed.
+
+Theorem claim_lemma_a_1_step_rank_one (R : rcfType) d eps (x : 'rV[R]_d.+1) (h := xhat eps x) :
+  0 <= eps -> 0 < sigma eps x ->
+  [/\ dot (ones d.+1) h = 0,
+      is_opnorm (@norm2 R d.+1) (@norm2 R d.+1) (app (d.+1%:R^-1 *: outer h h))
+        (dot h h / d.+1%:R),
+      dot h h / d.+1%:R = 1 - eps / sigma eps x ^+ 2 & dot h h / d.+1%:R <= 1].
+Proof. exact: rank_one_part. Qed.
+
+Theorem claim_lemma_a_1_step_eigs (R : rcfType) d eps (x : 'rV[R]_d.+1) (h := xhat eps x)
+    (E := 1%:M - d.+1%:R^-1 *: outer h h) : 0 <= eps -> 0 < sigma eps x ->
+  [/\ forall v, dot h v = 0 -> app E v = v,
+      app E h = (1 - dot h h / d.+1%:R) *: h,
+      1 - dot h h / d.+1%:R = eps / sigma eps x ^+ 2 & 0 <= eps / sigma eps x ^+ 2].
+Proof. exact: rank_one_eigenvalues. Qed.
+
+Theorem claim_lemma_a_1_step_sandwich (R : rcfType) d eps (x : 'rV[R]_d.+1) (h := xhat eps x)
+    (P := projector R d) : 0 <= eps -> 0 < sigma eps x ->
+  [/\ P - d.+1%:R^-1 *: outer h h = P *m (1%:M - d.+1%:R^-1 *: outer h h) *m P,
+      forall v, norm2 (app (P - d.+1%:R^-1 *: outer h h) v) <= norm2 v &
+      (2 < d.+1)%N ->
+      is_opnorm (@norm2 R d.+1) (@norm2 R d.+1) (app (P - d.+1%:R^-1 *: outer h h)) 1].
+Proof. exact: sandwich_part. Qed.
+
+Theorem claim_lemma_a_1_step_local (R : rcfType) d (gamma x : 'rV[R]_d.+1) eps :
+  0 <= eps -> 0 < sigma eps x ->
+  opnorm_le (@norm2 R d.+1) (@norm2 R d.+1) (app (ln_jac gamma eps x)) (ninf gamma / sigma eps x)
+  /\ Num.sqrt eps <= sigma eps x.
+Proof. by move=> e0 s0; exact: (conj (ln_jac_le gamma e0 s0) (sigma_ge eps x)). Qed.
+
+(* Lemma A.2(i). *)
+Theorem claim_lemma_a_2_part_i (R : rcfType) d (gamma y : 'rV[R]_d.+1) eps :
+  0 <= eps -> 0 < sigma eps y -> app (ln_jac gamma eps y) (ones d.+1) = 0.
+Proof. by move=> _ _; exact: ln_jac_ones. Qed.
+
+(* Lemma A.2(ii), with the expansion of its proof. *)
+Theorem claim_lemma_a_2_part_ii (R : rcfType) d (gamma y v : 'rV[R]_d.+1) eps
+    (al := dot (xhat eps y) v / d.+1%:R) : 0 <= eps -> 0 < sigma eps y -> \sum_i v 0 i = 0 ->
+  [/\ app (ln_jac gamma eps y) v = (sigma eps y)^-1 *: hadamard gamma (v - al *: xhat eps y),
+      norm2 (v - al *: xhat eps y) ^+ 2 =
+        norm2 v ^+ 2 - al ^+ 2 * (2%:R * d.+1%:R - norm2 (xhat eps y) ^+ 2),
+      d.+1%:R <= 2%:R * d.+1%:R - norm2 (xhat eps y) ^+ 2 &
+      norm2 (app (ln_jac gamma eps y) v) <= ninf gamma / sigma eps y * norm2 v].
+Proof. by move=> e0 s0; exact: ln_jac_centred. Qed.
+
+(* Lemma A.2(iii). *)
+Theorem claim_lemma_a_2_part_iii (R : rcfType) d (gamma y : 'rV[R]_d.+1) eps :
+  0 <= eps -> 0 < sigma eps y ->
+  [/\ rho eps y = 1 - norm2 (xhat eps y) ^+ 2 / d.+1%:R, rho eps y = eps / sigma eps y ^+ 2 &
+      0 <= rho eps y <= 1] /\
+  [/\ app (ln_jac gamma eps y) (xhat eps y) =
+        (rho eps y / sigma eps y) *: hadamard gamma (xhat eps y),
+      norm2 (app (ln_jac gamma eps y) (xhat eps y)) <=
+        ninf gamma / sigma eps y * rho eps y * norm2 (xhat eps y),
+      (forall i, `|gamma 0 i| = ninf gamma) ->
+      norm2 (app (ln_jac gamma eps y) (xhat eps y)) =
+        ninf gamma / sigma eps y * rho eps y * norm2 (xhat eps y) &
+      rho eps y < 1 <-> forall a, y <> a *: ones d.+1].
+Proof. exact: ln_jac_along_xhat. Qed.
+
+(* Lemma A.2(iv): n = m - l modules, at tokens y_0, ..., y_{n-1}. *)
+Theorem claim_lemma_a_2_part_iv (R : rcfType) d (gamma y : nat -> 'rV[R]_d.+1) (eps : nat -> R)
+    n u (J := mxprod (fun k => ln_jac (gamma k) (eps k) (y k)) n)
+    (a := fun k => ninf (gamma k) / sigma (eps k) (y k)) :
+  (forall k, 0 <= eps k) -> (forall k, 0 < sigma (eps k) (y k)) ->
+  norm2 (app J u) <= \prod_(k < n) a k * norm2 u /\
+  forall eta, 0 < eta -> eta < 1 -> (forall k, (k < n)%N -> a k <= 1 - eta) ->
+    \prod_(k < n) a k * norm2 u <= (1 - eta) ^+ n * norm2 u /\
+    norm2 (app J u) <= (1 - eta) ^+ n * norm2 u.
+Proof.
+by move=> e0 s0; exact: (conj (ln_product_le gamma e0 s0 n u)
+  (fun eta => @ln_product_geometric R d gamma eps y e0 s0 n eta u)).
+Qed.
+
+(* Corollary A.3; the spectral norm of a map of states is the one induced by Frobenius. *)
+Theorem claim_corollary_a_3 (R : rcfType) L d (gamma : nat -> 'rV[R]_d.+1) (eps : nat -> R)
+    (Y : nat -> 'M[R]_(L, d.+1)) n
+    (a := fun k i => ninf (gamma k) / sigma (eps k) (row i (Y k)))
+    (F := seq_product gamma eps Y n) (Ft := seq_product_tr gamma eps Y n) :
+  (forall k, 0 <= eps k) -> (forall k i, 0 < sigma (eps k) (row i (Y k))) ->
+  [/\ opnorm_le (@frob R L d.+1) (@frob R L d.+1) F (\big[Num.max/0]_i \prod_(k < n) a k i),
+      opnorm_le (@frob R L d.+1) (@frob R L d.+1) Ft (\big[Num.max/0]_i \prod_(k < n) a k i),
+      \big[Num.max/0]_i \prod_(k < n) a k i <= \prod_(k < n) \big[Num.max/0]_i a k i,
+      forall X Z, inner (F X) Z = inner X (Ft Z) &
+      forall eta, 0 < eta -> eta < 1 ->
+        (forall k, (k < n)%N -> \big[Num.max/0]_i a k i <= 1 - eta) ->
+        opnorm_le (@frob R L d.+1) (@frob R L d.+1) F ((1 - eta) ^+ n) /\
+        opnorm_le (@frob R L d.+1) (@frob R L d.+1) Ft ((1 - eta) ^+ n)].
+Proof. exact: corollary_a_3_whole. Qed.
+
+(* Corollary A.3 beside Section 4.4: one norm for block-diagonal maps, that of the largest block. *)
+Theorem claim_corollary_a_3_norms (R : realType) L d (J : 'I_L -> 'M[R]_d.+1)
+    (c := \big[Num.max/0]_i spectral (J i)^T) :
+  is_opnorm (@frob R L d.+1) (@frob R L d.+1) (rowwise J) c /\
+  is_opnorm (@ninfrms R L d.+1) (@ninfrms R L d.+1) (rowwise J) c.
+Proof. exact: block_diagonal_norms. Qed.
+
+(* ---- Appendix A, beyond the paper ---- *)
+
+(* Lemma 2.4, sharper. *)
+Theorem claim_beyond_lemma_2_4_sharper (R : rcfType) d (x : 'rV[R]_d.+1) eps :
+  0 <= eps -> 0 < sigma eps x ->
+  (forall gamma beta,
+     nrms (ln gamma beta eps x) <= Num.sqrt (1 - rho eps x) * ninf gamma + nrms beta /\
+     Num.sqrt (1 - rho eps x) * ninf gamma + nrms beta <= ninf gamma + ninf beta) /\
+  rho eps x = eps / sigma eps x ^+ 2 /\
+  (forall g t, 0 <= g -> 0 <= t -> nrms (ln (g *: ones d.+1) (t *: xhat eps x) eps x) =
+     Num.sqrt (1 - rho eps x) * ninf (g *: ones d.+1) + nrms (t *: xhat eps x)).
+Proof. exact: sharper_magnitude. Qed.
+
+(* RMSNorm. *)
+Theorem claim_beyond_rmsnorm_magnitude (R : rcfType) d (gamma x : 'rV[R]_d.+1) eps :
+  0 <= eps -> 0 < rms_sigma eps x ->
+  [/\ nrms (rmsnorm gamma eps x) <= Num.sqrt (1 - rms_rho eps x) * ninf gamma,
+      Num.sqrt (1 - rms_rho eps x) * ninf gamma <= ninf gamma &
+      (forall i, `|gamma 0 i| = ninf gamma) ->
+      nrms (rmsnorm gamma eps x) = Num.sqrt (1 - rms_rho eps x) * ninf gamma].
+Proof. exact: rms_magnitude. Qed.
+
+Theorem claim_beyond_rmsnorm_jacobian (R : realType) d (gamma x : 'rV[R]_d.+1) eps
+    (h := rms_hat eps x) : 0 < rms_sigma eps x ->
+  is_diff x (rmsnorm gamma eps)
+    (app ((rms_sigma eps x)^-1 *: (diag_mx gamma *m (1%:M - d.+1%:R^-1 *: outer h h)))).
+Proof. exact: rms_differential. Qed.
+
+Theorem claim_beyond_rmsnorm_lipschitz (R : rcfType) d (gamma : 'rV[R]_d.+1) eps :
+  (forall x, 0 <= eps -> 0 < rms_sigma eps x ->
+     opnorm_le (@norm2 R d.+1) (@norm2 R d.+1) (app (rms_jac gamma eps x))
+       (ninf gamma / rms_sigma eps x)) /\
+  (0 < eps ->
+     is_lipschitz (@everywhere _) (@norm2 R d.+1) (@norm2 R d.+1) (rmsnorm gamma eps)
+       (ninf gamma / Num.sqrt eps) /\
+     is_opnorm (@norm2 R d.+1) (@norm2 R d.+1) (app (rms_jac gamma eps 0))
+       (ninf gamma / Num.sqrt eps)).
+Proof. exact: (conj (@rms_jac_le R d gamma eps) (@rms_lipschitz R d gamma eps)). Qed.
