@@ -1,5 +1,5 @@
 (* The other half of the equality in Lemma A.2(iv): where the lost directions span the whole space,
-   the product is strictly below its bound. Also RMSNorm, and the norms of the projectors. *)
+   the product is strictly below its bound. Also for RMSNorm. *)
 From mathcomp Require Import all_ssreflect ssralg ssrnum matrix mxalgebra zmodp.
 From mathcomp Require Import mathcomp_extra.
 From mathcomp Require Import ring.
@@ -375,34 +375,3 @@ by case/missed => u u0 hu; exists u; split=> // k kn; have := hu (Ordinal kn); r
 Qed.
 
 End RMSNormEquality.
-
-(* The norms that the proof of Lemma A.1 names. *)
-Section Projectors.
-Variables (R : rcfType) (d' : nat).
-Let d := d'.+1.
-
-Theorem projector_norm : (0 < d')%N ->
-  is_opnorm (@norm2 R d) (@norm2 R d) (app (projector R d')) 1.
-Proof.
-move=> d2; pose e0 : 'I_d := ord0; pose e1 : 'I_d := Ordinal (d2 : (1 < d)%N).
-have one i : `|(ones d : 'rV[R]_d) 0 i| = ninf (ones d : 'rV[R]_d).
-  by rewrite rv1 normr1 -[ones d]scale1r ninf_scaled normr1.
-have := @top_repeated R d' (ones d) e0 e1 isT (one e0) (one e1).
-have -> : diag_mx (ones d) *m projector R d' = projector R d'.
-  by rewrite (_ : diag_mx _ = 1%:M) ?mul1mx //; apply/matrixP => i j; rewrite !mxE.
-by rewrite -[ones d]scale1r ninf_scaled normr1.
-Qed.
-
-Theorem deflated_norm (eps : R) x : 0 <= eps -> 0 < sigma eps x -> (1 < d')%N ->
-  is_opnorm (@norm2 R d) (@norm2 R d) (app (deflated (xhat eps x))) 1.
-Proof.
-move=> e0 s0 d3; have [_ /andP[r0 _] hh] := rhoE e0 s0.
-have [u [u0 [u1 ux]]] := @unseen_exists R d' (fun _ => eps) (fun _ => x) 1 d3.
-have le : opnorm_le (@norm2 R d) (@norm2 R d) (app (deflated (xhat eps x))) 1.
-  split=> [|v]; rewrite ?ler01 // mul1r.
-  exact: deflated_le (dot_1_xhat _ _) hh r0 v.
-apply: (is_opnorm_attained (x := u) le); first exact: norm2_gt0.
-by rewrite app_deflated (ux 0%N isT) mul0r scale0r subr0 centre_id // mul1r.
-Qed.
-
-End Projectors.

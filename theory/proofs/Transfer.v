@@ -205,3 +205,65 @@ by rewrite mul1r ler_wpmul2l // norm2_row_le.
 Qed.
 
 End Columns.
+
+(* Equality in |A X|_F <= sqrt(L) |X|_F: attention sinks alone. *)
+Section Sink.
+Variables (R : rcfType) (m' n d : nat).
+Let m := m'.+1.
+Variables (A : 'M[R]_(m, n)) (X : 'M[R]_(n, d)).
+Hypothesis sA : row_stochastic A.
+
+Lemma column_mass : frob (A *m X) ^+ 2 <= \sum_j column_sum A j * norm2 (row j X) ^+ 2.
+Proof.
+rewrite frob_rows; apply: le_trans (_ : \sum_i \sum_j (row i A) 0 j * norm2 (row j X) ^+ 2 <= _).
+  by apply: ler_sum => i _; rewrite row_mix mix_square.
+rewrite exchange_big; apply: ler_sum => j _; rewrite -mulr_suml ler_wpmul2r ?sqr_ge0 //.
+by rewrite le_eqVlt; apply/orP; left; apply/eqP; apply: eq_bigr => i _; rewrite mxE.
+Qed.
+
+Lemma column_le j : column_sum A j <= m%:R.
+Proof. exact: le_trans (bigmax0_ge (column_sum A) j) (max_column_le sA). Qed.
+
+Theorem sink_iff : X != 0 -> frob (A *m X) = Num.sqrt m%:R * frob X <->
+  exists j, (forall i k, A i k = (k == j)%:R) /\ forall k, k != j -> row k X = 0.
+Proof.
+move=> X0; split=> [E|[j [Aj Xj]]]; last first.
+  have AX : A *m X = \matrix_i row j X.
+    apply/row_matrixP => i; rewrite row_mix rowK (bigD1 j) //= [row i A 0 j]mxE Aj eqxx scale1r.
+    by rewrite big1 ?addr0 // => k /negbTE kj; rewrite [row i A 0 k]mxE Aj kj scale0r.
+  have fX : frob X = norm2 (row j X).
+    rewrite -[LHS]ger0_norm ?frob_ge0 // -sqrtr_sqr frob_sqr (bigD1 j) //= big1 ?addr0 //.
+    by move=> k kj; rewrite Xj // dot0l.
+  rewrite AX fX -[LHS]ger0_norm ?frob_ge0 // -sqrtr_sqr frob_sqr.
+  under eq_bigr do rewrite rowK.
+  by rewrite sum_const sqrtrM ?ler0n.
+have gap0 j : true -> 0 <= (m%:R - column_sum A j) * norm2 (row j X) ^+ 2.
+  by move=> _; rewrite mulr_ge0 ?sqr_ge0 // subr_ge0 column_le.
+have gap : \sum_j (m%:R - column_sum A j) * norm2 (row j X) ^+ 2 = 0.
+  apply/eqP; rewrite eq_le sumr_ge0 // andbT; under eq_bigr do rewrite mulrBl.
+  rewrite sumrB -mulr_sumr -frob_rows subr_le0; apply: le_trans column_mass.
+  by rewrite E exprMn sqr_sqrt_nat.
+have each j : row j X != 0 -> column_sum A j = m%:R.
+  move=> xj; have /eqP := gap; rewrite psumr_eq0 // => /allP /(_ j (mem_index_enum _)) /=.
+  rewrite mulf_eq0 sqrf_eq0 (gt_eqF (norm2_gt0 xj)) orbF subr_eq0.
+  by rewrite eq_sym => /eqP.
+have [j xj] : exists j, row j X != 0.
+  apply/existsP; rewrite -negb_forall; apply: contra X0 => /forallP H.
+  by apply/eqP/row_matrixP => i; rewrite row0; apply/eqP; exact: H.
+have A1 i : A i j = 1.
+  have le1 k : true -> 0 <= 1 - A k j.
+    by move=> _; rewrite subr_ge0; have := simplex_le1 j (sA k); rewrite mxE.
+  have : \sum_k (1 - A k j) = 0 by rewrite sumrB -/(column_sum A j) each // sum_const mulr1 subrr.
+  move/eqP; rewrite psumr_eq0 // => /allP /(_ i (mem_index_enum _)) /=.
+  by rewrite subr_eq0 => /eqP.
+have A0 i k : k != j -> A i k = 0.
+  move=> kj; have [p0 p1] := sA i; apply/eqP; rewrite eq_le.
+  have := p0 k; rewrite mxE => ->; rewrite andbT.
+  have := p1; rewrite (bigD1 j) //= mxE A1 => /(canRL (addKr _)); rewrite addNr => s0.
+  by rewrite -s0 (bigD1 k) //= mxE ler_addl sumr_ge0.
+exists j; split=> [i k|k kj]; first by have [->|/A0 ->] := eqVneq k j.
+apply/eqP; apply: contraT => /each; rewrite /column_sum big1 => [/eqP|i _]; last exact: A0.
+by rewrite eq_sym pnatr_eq0.
+Qed.
+
+End Sink.
