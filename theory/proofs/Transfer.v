@@ -267,3 +267,98 @@ by rewrite eq_sym pnatr_eq0.
 Qed.
 
 End Sink.
+
+(* The bound by column sums is attained by doubly stochastic matrices (1) and by sinks (sqrt(L)),
+   and is not ordered with the Frobenius norm. *)
+Section ColumnsAttained.
+Variable R : rcfType.
+
+Theorem doubly_stochastic_norm m' (A : 'M[R]_m'.+1) d' : row_stochastic A ->
+  (forall j, column_sum A j = 1) ->
+  max_column A = 1 /\
+  is_opnorm (@frob R m'.+1 d'.+1) (@frob R m'.+1 d'.+1) (fun X => A *m X) 1.
+Proof.
+move=> sA cA; have mc : max_column A = 1.
+  apply/eqP; rewrite eq_le; apply/andP; split.
+    by apply: bigmax0_le => [|j]; rewrite ?ler01 ?cA.
+  by rewrite -(cA ord0); exact: (bigmax0_ge (column_sum A)).
+split=> //; pose X : 'M[R]_(m'.+1, d'.+1) := const_mx 1.
+apply: (is_opnorm_attained (x := X)).
+- by split=> [|Y]; rewrite ?ler01 //; have := column_sum_bound sA Y; rewrite mc sqrtr1.
+- apply: lt_le_trans (ninf2_le_frob X); apply: lt_le_trans (norm2_row_le X ord0).
+  apply: norm2_gt0; apply/eqP => /rowP /(_ ord0) /eqP; rewrite !mxE.
+  by rewrite oner_eq0.
+- rewrite mul1r; congr frob; apply/row_matrixP => i; rewrite row_mix.
+  have [_ A1] := sA i; have rX j : row j X = const_mx 1 by apply/rowP => k; rewrite !mxE.
+  by under eq_bigr do rewrite rX; rewrite -scaler_suml A1 scale1r rX.
+Qed.
+
+Theorem sink_norm m' n (A : 'M[R]_(m'.+1, n)) d' j : (forall i k, A i k = (k == j)%:R) ->
+  [/\ row_stochastic A, max_column A = m'.+1%:R &
+      is_opnorm (@frob R n d'.+1) (@frob R m'.+1 d'.+1) (fun X => A *m X) (Num.sqrt m'.+1%:R)].
+Proof.
+move=> Aj; have sA : row_stochastic A.
+  move=> i; split=> [k|]; first by rewrite mxE Aj ler0n.
+  rewrite (bigD1 j) //= mxE Aj eqxx big1 ?addr0 // => k /negbTE kj.
+  by rewrite mxE Aj kj.
+have mc : max_column A = m'.+1%:R.
+  apply/eqP; rewrite eq_le max_column_le //=; apply: le_trans (bigmax0_ge (column_sum A) j).
+  rewrite /column_sum (eq_bigr (fun _ => 1)) => [|i _]; last by rewrite Aj eqxx.
+  by rewrite sum_const mulr1.
+split=> //; pose v : 'rV[R]_d'.+1 := const_mx 1.
+pose X : 'M[R]_(n, d'.+1) := \matrix_k (if k == j then v else 0).
+have X0 : X != 0.
+  apply/eqP => /row_matrixP /(_ j); rewrite rowK eqxx row0 => /rowP /(_ ord0) /eqP.
+  by rewrite !mxE oner_eq0.
+apply: (is_opnorm_attained (x := X)).
+- split=> [|Y]; first exact: sqrtr_ge0.
+  by have := column_sum_bound sA Y; rewrite mc.
+- rewrite lt_def frob_ge0 andbT; apply: contra X0 => /eqP f0; apply/eqP; apply: ninf2_eq0.
+  by apply/eqP; rewrite eq_le ninf2_ge0 andbT -f0 ninf2_le_frob.
+- apply/(sink_iff sA X0); exists j; split=> // k /negbTE kj.
+  by rewrite rowK kj.
+Qed.
+
+Theorem column_sum_unordered :
+  (exists A : 'M[R]_2, row_stochastic A /\ Num.sqrt (max_column A) < frob A) /\
+  (exists A : 'M[R]_(1, 2), row_stochastic A /\ frob A < Num.sqrt (max_column A)).
+Proof.
+split.
+  exists 1%:M; have sI : row_stochastic (1%:M : 'M[R]_2).
+    move=> i; split=> [k|]; first by rewrite !mxE ler0n.
+    by case: i => [[|[|//]] hi]; rewrite !big_ord_recl big_ord0 !mxE /= ?addr0 ?add0r.
+  split=> //; have cI j : column_sum (1%:M : 'M[R]_2) j = 1.
+    case: j => [[|[|//]] hj]; rewrite /column_sum !big_ord_recl big_ord0 !mxE /=.
+      by rewrite !addr0.
+    by rewrite add0r addr0.
+  have [-> _] := doubly_stochastic_norm 0 sI cI; rewrite ltr_sqrt; last first.
+    by rewrite !big_ord_recl !big_ord0 !mxE /= !expr2 !mulr1 !mulr0 !addr0 add0r addr_gt0 ?ltr01.
+  rewrite !big_ord_recl !big_ord0 !mxE /= !expr2 !mulr1 !mulr0 !addr0 add0r.
+  by rewrite ltr_addl ltr01.
+pose A : 'M[R]_(1, 2) := \row_j (if j == ord0 then 3%:R / 4%:R else 1 / 4%:R).
+exists A; split.
+  move=> i; split=> [k|]; first by rewrite !mxE; case: ifP => _; rewrite divr_ge0 ?ler0n ?ler01.
+  by rewrite !big_ord_recl big_ord0 !mxE /=; field.
+have q0 : 0 < 3%:R / 4%:R :> R by rewrite divr_gt0 ?ltr0n.
+have mc : 3%:R / 4%:R <= max_column A.
+  apply: le_trans (bigmax0_ge (column_sum A) ord0).
+  by rewrite /column_sum big_ord1 mxE.
+apply: lt_le_trans (_ : _ < Num.sqrt (3%:R / 4%:R)) _; last exact: ler_wsqrtr.
+rewrite ltr_sqrt // big_ord1 !big_ord_recl big_ord0 !mxE /=.
+apply: (@lt_by_diff _ (1 / 8%:R)); first by field.
+by rewrite divr_gt0 ?ltr01 ?ltr0n.
+Qed.
+
+(* Dropout is attained: all keys kept, all value rows equal. *)
+Theorem dropout_attained m' n d (A : 'M[R]_(m'.+1, n)) (X : 'M[R]_(n, d)) (rate : R) w :
+  row_stochastic A -> rate < 1 -> (forall j, row j X = w) ->
+  ninfrms ((\matrix_(i, j) (true%:R * A i j / (1 - rate))) *m X) = ninfrms X / (1 - rate).
+Proof.
+move=> sA r1 Xw; have k0 : 0 < 1 - rate by rewrite subr_gt0.
+have -> : \matrix_(i, j) (true%:R * A i j / (1 - rate)) = (1 - rate)^-1 *: A.
+  by apply/matrixP => i j; rewrite !mxE mul1r mulrC.
+rewrite -scalemxAl ninfrmsE ninf2Z ger0_norm ?invr_ge0 ?ltW // -mulrA -ninfrmsE.
+by rewrite (attention_nonexpansive_eq sA Xw) mulrC.
+Qed.
+
+End ColumnsAttained.
