@@ -3,7 +3,7 @@ From mathcomp Require Import all_ssreflect ssralg ssrnum matrix zmodp interval.
 From mathcomp Require Import ring.
 From mathcomp Require Import mathcomp_extra boolp reals classical_sets functions topology.
 From mathcomp Require Import normedtype derive sequences exp.
-From AttentionSensitivity Require Import Base Theta Regimes.
+From AttentionSensitivity Require Import Base Theta Regimes DiffTools Softmax.
 Set Implicit Arguments.
 Unset Strict Implicit.
 Unset Printing Implicit Defensive.
@@ -347,3 +347,43 @@ by rewrite xJ ninfZ x_ninf (ger0_norm c0).
 Qed.
 
 End Power.
+
+(* Remark B.2: the constant of same-norm bounds, for every r, and where it is attained. *)
+Section Constant.
+Variable R : realType.
+
+Theorem same_norm_constant n (u : 'rV[R]_n.+1) tau : 0 < tau ->
+  (forall r, 1 <= r -> opnorm_le (@normr_ R n.+1 r) (@normr_ R n.+1 r)
+    (app (softmax_jac (softmax tau u) tau)) (2%:R * tau)^-1) /\
+  opnorm_le (@ninf R n.+1) (@ninf R n.+1) (app (softmax_jac (softmax tau u) tau)) (2%:R * tau)^-1.
+Proof.
+move=> t0; have sp := softmax_simplex tau u; have c0 : 0 <= (2%:R * tau)^-1.
+  by rewrite invr_ge0 mulr_ge0 ?ler0n // ltW.
+have le : theta (softmax tau u) / (2%:R * tau) <= (2%:R * tau)^-1.
+  by rewrite -[leRHS]mul1r ler_wpmul2r // theta_le1.
+have weaken (N : 'rV[R]_n.+1 -> R) f : (forall x, 0 <= N x) ->
+    opnorm_le N N f (theta (softmax tau u) / (2%:R * tau)) -> opnorm_le N N f (2%:R * tau)^-1.
+  by move=> N0 [_ H]; split=> // x; apply: le_trans (H x) _; rewrite ler_wpmul2r.
+split=> [r r1|]; apply: weaken.
+- by move=> x; rewrite powr_ge0 // psum_pow_ge0.
+- exact: jac_ordering.
+- exact: ninf_ge0.
+- exact: jac_inf_inf.
+Qed.
+
+Theorem same_norm_constant_attained tau (p := softmax tau (0 : 'rV[R]_2)) : 0 < tau ->
+  (forall r, 1 <= r -> is_opnorm (@normr_ R 2 r) (@normr_ R 2 r) (app (softmax_jac p tau))
+    (2%:R * tau)^-1) /\
+  is_opnorm (@ninf R 2) (@ninf R 2) (app (softmax_jac p tau)) (2%:R * tau)^-1.
+Proof.
+move=> t0; have sp : simplex p := softmax_simplex tau 0.
+have half i : p 0 i = 2%:R^-1.
+  rewrite mxE !mxE mul0r expR0 (eq_bigr (fun _ => 1)) => [|k _]; last by rewrite mxE mul0r expR0.
+  by rewrite sum_const mulr1 mul1r.
+have t1 : theta p = 1.
+  have [-> _] := two_tokens sp t0; rewrite !half.
+  by rewrite -[4%:R]/((2 * 2)%:R) natrM -mulrA (mulrA 2%:R 2%:R^-1) !mulfV ?mul1r ?mulfV ?pnatr_eq0.
+by have := jac_ordering_two sp t0; rewrite t1 mul1r.
+Qed.
+
+End Constant.
