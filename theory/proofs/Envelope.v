@@ -237,6 +237,22 @@ apply: norm_ge_or; do 3![case: ifP => _].
 - by left; cert (2%:R * m).
 Qed.
 
+(* One weight m >= 1/2 and the rest on one other token. *)
+Theorem envelope_top_attained (m : R) : 2%:R^-1 <= m -> m <= 1 ->
+  let p := row_of [:: m; 1 - m] in
+  [/\ simplex p, pmax p = m & theta p = 4%:R * (m * (1 - m))].
+Proof.
+move=> m_ge m_le p; have m0 : 0 <= m by rewrite (le_trans _ m_ge) // invr_ge0 ler0n.
+have r0 : 0 <= 1 - m by rewrite subr_ge0.
+have rm : 1 - m <= m by certf (2%:R * (m - 2%:R^-1)).
+have sp : simplex p.
+  apply: simplex_row_of => /=; first by rewrite m0 r0.
+  by rewrite !big_cons big_nil; ring.
+have mp : pmax p = m.
+  by apply: pmax_row_of => //=; rewrite ?inE ?eqxx // lexx rm.
+by split=> //; rewrite theta_pmax_half // mp.
+Qed.
+
 Theorem envelope_low_attained m : 2%:R / 7%:R <= m -> m <= 3%:R^-1 ->
   [/\ simplex (row4 m), pmax (row4 m) = m & theta (row4 m) = 1 - (4%:R * m - 1) ^+ 2].
 Proof.
