@@ -10,7 +10,7 @@ From mathcomp Require Import normedtype derive sequences exp finset.
 From AttentionSensitivity Require Import Base Theta Regimes Greedy Closed Concentration.
 From AttentionSensitivity Require Import Words WordsExtra DiffTools MeanValue Softmax Logits.
 From AttentionSensitivity Require Import Geometry LayerNorm LNLip LNProducts LNDiff OpNorm Collected.
-From AttentionSensitivity Require Import AppendixA MHA Attention Layers Chain Depth.
+From AttentionSensitivity Require Import AppendixA MHA Attention Layers Chain Depth Attended Wholes.
 Set Implicit Arguments.
 Unset Strict Implicit.
 Unset Printing Implicit Defensive.
@@ -552,3 +552,250 @@ Theorem claim_beyond_rmsnorm_lipschitz (R : rcfType) d (gamma : 'rV[R]_d.+1) eps
      is_opnorm (@norm2 R d.+1) (@norm2 R d.+1) (app (rms_jac gamma eps 0))
        (ninf gamma / Num.sqrt eps)).
 Proof. exact: (conj (@rms_jac_le R d gamma eps) (@rms_lipschitz R d gamma eps)). Qed.
+
+(* ---- Section 4: attention ---- *)
+
+Section Attention.
+Variable R : realType.
+(* H heads, L + 1 tokens of width d + 1, queries and keys of width k = d_h, values of width n. *)
+Variables (H L d k n : nat).
+Variables (WQ WK : 'I_H -> 'M[R]_(d.+1, k)) (WV : 'I_H -> 'M[R]_(d.+1, n)).
+Variable WO : 'I_H -> 'M[R]_(n, d.+1).
+(* A fixed mask that leaves every query a key. *)
+Variables (tau : R) (visible : 'I_L.+1 -> 'I_L.+1 -> bool).
+Hypothesis some_visible : forall i, exists j, visible i j.
+Hypothesis tau0 : 0 < tau.
+
+Local Notation F := (mha WQ WK WV WO tau visible).
+Local Notation A := (attention WQ WK tau visible).
+Local Notation norm := (@ninfrms R L.+1 d.+1).
+Local Notation nO := (spectral (\mxcol_h WO h)).
+
+(* Section 4.1, the definition of attention, of its weights and of the concatenation. *)
+Theorem claim_def_mha (U : 'M[R]_(L.+1, d.+1)) :
+  [/\ F U = (\mxrow_h (A h U *m (U *m WV h))) *m (\mxcol_h WO h),
+      F U = \sum_h A h U *m (U *m WV h) *m WO h,
+      forall h i j, A h U i j =
+        (visible i j)%:R * expR (((U *m WQ h) *m (U *m WK h)^T) i j / Num.sqrt k%:R / tau) /
+        \sum_l (visible i l)%:R * expR (((U *m WQ h) *m (U *m WK h)^T) i l / Num.sqrt k%:R / tau) &
+      forall h, row_stochastic (A h U)].
+Proof. exact: mha_definition. Qed.
+
+(* Theorem 4.1: a bound on D MHA(U), and on its norm Lambda(U), a supremum. *)
+Theorem claim_theorem_4_1 (U : 'M[R]_(L.+1, d.+1)) (B := ninfrms U * Num.sqrt d.+1%:R)
+    (thetah := fun h => \big[Num.max/0]_i theta (row i (A h U)))
+    (bound := nO * \sum_h (spectral (WV h) + thetah h / tau *
+       (2%:R * B ^+ 2 / Num.sqrt k%:R * spectral (WQ h) * spectral (WK h) * spectral (WV h)))) :
+  [/\ differentiable F U, opnorm_le norm norm ('d F U) bound & opnorm norm norm ('d F U) <= bound].
+Proof. exact: (theorem_4_1_whole WQ WK WV WO some_visible tau0 U). Qed.
+
+(* Corollary 4.2. *)
+Theorem claim_corollary_4_2 (B : R) :
+  lipschitz_on (fun U : 'M[R]_(L.+1, d.+1) => ninfrms U <= B) norm norm F
+    (nO * \sum_h (spectral (WV h) + 2%:R * d.+1%:R * B ^+ 2 / (tau * Num.sqrt k%:R) *
+       spectral (WQ h) * spectral (WK h) * spectral (WV h))).
+Proof. exact: (corollary_4_2_whole WQ WK WV WO some_visible tau0 B). Qed.
+
+(* ---- Section 4.2: layers. J LayerNorm modules, of which a layer uses i and j. ---- *)
+
+Variables (J : nat) (gamma beta : 'I_J -> 'rV[R]_d.+1) (eps : 'I_J -> R).
+Hypothesis eps0 : forall j, 0 < eps j.
+Local Notation B_LN := (\big[Num.max/0]_j (ninf (gamma j) + ninf (beta j))).
+Local Notation L_LN := (\big[Num.max/0]_j (ninf (gamma j) / Num.sqrt (eps j))).
+Local Notation LN j := (@layer_norm R J d gamma beta eps j L.+1).
+Local Notation L_MHA := (nO * \sum_h (spectral (WV h) +
+  2%:R * d.+1%:R * B_LN ^+ 2 / (tau * Num.sqrt k%:R) *
+  spectral (WQ h) * spectral (WK h) * spectral (WV h))).
+
+(* Section 4.2, the uniform constants: the least that serve all modules. *)
+Theorem claim_def_BLN_LLN :
+  [/\ forall j (X : 'M[R]_(L.+1, d.+1)), ninfrms (LN j X) <= B_LN,
+      forall j, lipschitz_on (@everywhere _) norm norm (LN j) L_LN,
+      forall c, 0 <= c -> (forall j, ninf (gamma j) + ninf (beta j) <= c) -> B_LN <= c &
+      forall c, 0 <= c -> (forall j, ninf (gamma j) / Num.sqrt (eps j) <= c) -> L_LN <= c].
+Proof. exact: uniform_constants. Qed.
+
+(* Theorem 4.3, for any token map G with Lipschitz constant LF as the feed-forward network ... *)
+Theorem claim_theorem_4_3 (i j : 'I_J) :
+  (forall (G : 'rV[R]_d.+1 -> 'rV[R]_d.+1) (LF : R),
+     lipschitz_on (@everywhere _) (@norm2 R d.+1) (@norm2 R d.+1) G LF ->
+     lipschitz_on (@everywhere _) norm norm
+       (fun X => let Z := X + F (LN i X) in Z + tokenwise G (LN j Z))
+       ((1 + L_LN * L_MHA) * (1 + L_LN * LF))) /\
+  (* ... and for two layers of weights with an activation of Lipschitz constant a. *)
+  (forall m (W1 : 'M[R]_(d.+1, m)) (b1 : 'rV[R]_m) (W2 : 'M[R]_(m, d.+1)) (b2 : 'rV[R]_d.+1)
+     (act : R -> R) (a : R), 0 <= a -> (forall s t, `|act s - act t| <= a * `|s - t|) ->
+     lipschitz_on (@everywhere _) norm norm
+       (fun X => let Z := X + F (LN i X) in
+          Z + tokenwise (fun x => map_mx act (x *m W1 + b1) *m W2 + b2) (LN j Z))
+       ((1 + L_LN * L_MHA) * (1 + L_LN * (spectral W2 * a * spectral W1)))).
+Proof. exact: (theorem_4_3_whole WQ WK WV WO some_visible tau0 gamma beta eps0 i j). Qed.
+
+(* Section C.2, the Lipschitz constant of the feed-forward network. *)
+Theorem claim_theorem_4_3_step_ffn_lip m (W1 : 'M[R]_(d.+1, m)) (b1 : 'rV[R]_m)
+    (W2 : 'M[R]_(m, d.+1)) (b2 : 'rV[R]_d.+1) (act : R -> R) (a : R)
+    (G := fun x => map_mx act (x *m W1 + b1) *m W2 + b2) :
+  0 <= a -> (forall s t, `|act s - act t| <= a * `|s - t|) ->
+  lipschitz_on (@everywhere _) (@norm2 R d.+1) (@norm2 R d.+1) G (spectral W2 * a * spectral W1) /\
+  lipschitz_on (@everywhere _) norm norm (tokenwise G) (spectral W2 * a * spectral W1).
+Proof. exact: ffn_whole. Qed.
+
+(* Theorem 4.4; every output of a LayerNorm lies in the domain. *)
+Theorem claim_theorem_4_4 (i j : 'I_J) :
+  (forall (G : 'rV[R]_d.+1 -> 'rV[R]_d.+1) (LF : R),
+     lipschitz_on (@everywhere _) (@norm2 R d.+1) (@norm2 R d.+1) G LF ->
+     lipschitz_on (fun X : 'M[R]_(L.+1, d.+1) => ninfrms X <= B_LN) norm norm
+       (fun X => let Z := LN i (X + F X) in LN j (Z + tokenwise G Z))
+       (L_LN ^+ 2 * (1 + L_MHA) * (1 + LF))) /\
+  (forall m (W1 : 'M[R]_(d.+1, m)) (b1 : 'rV[R]_m) (W2 : 'M[R]_(m, d.+1)) (b2 : 'rV[R]_d.+1)
+     (act : R -> R) (a : R), 0 <= a -> (forall s t, `|act s - act t| <= a * `|s - t|) ->
+     lipschitz_on (fun X : 'M[R]_(L.+1, d.+1) => ninfrms X <= B_LN) norm norm
+       (fun X => let Z := LN i (X + F X) in
+          LN j (Z + tokenwise (fun x => map_mx act (x *m W1 + b1) *m W2 + b2) Z))
+       (L_LN ^+ 2 * (1 + L_MHA) * (1 + spectral W2 * a * spectral W1))) /\
+  (forall l (Y : 'M[R]_(L.+1, d.+1)), ninfrms (LN l Y) <= B_LN).
+Proof. exact: (theorem_4_4_whole WQ WK WV WO some_visible tau0 gamma beta eps0 i j). Qed.
+
+(* ---- Section 4.3: depth ---- *)
+
+(* Theorem 4.5(1): J = J_MHA(LN(X)) J_LN(X), the Jacobian of the branch X -> MHA(LN(X)). *)
+Theorem claim_theorem_4_5_part_1 (j : 'I_J) (X : 'M[R]_(L.+1, d.+1)) :
+  (forall h, 'd (fun Y => F (LN j Y)) X h = 'd F (LN j X) ('d (LN j) X h)) /\
+  opnorm_le norm norm ('d (fun Y => F (LN j Y)) X) (L_MHA * L_LN).
+Proof. exact: (theorem_4_5_1_whole WQ WK WV WO some_visible tau0 gamma beta eps0 j X). Qed.
+
+End Attention.
+
+(* Appendix C.1, step by step. *)
+Theorem claim_theorem_4_1_step_transfer (R : realType) L d n (X : 'M[R]_(L, d.+1))
+    (W : 'M[R]_(d.+1, n)) :
+  ninf2 (X *m W) <= ninfrms X * Num.sqrt d.+1%:R * spectral W /\
+  forall i, norm2 (row i X) = ninf2 X -> norm2 (row i X *m W) = spectral W * norm2 (row i X) ->
+    ninf2 (X *m W) = ninfrms X * Num.sqrt d.+1%:R * spectral W.
+Proof. exact: (transfer_whole X (spectral_bound W)). Qed.
+
+Theorem claim_theorem_4_1_step_value (R : realType) L d n (A : 'M[R]_L.+1)
+    (X : 'M[R]_(L.+1, d.+1)) (W : 'M[R]_(d.+1, n)) : row_stochastic A ->
+  ninf2 (A *m (X *m W)) <= ninfrms X * Num.sqrt d.+1%:R * spectral W /\
+  forall x, (forall i, row i X = x) -> norm2 (x *m W) = spectral W * norm2 x ->
+    ninf2 (A *m (X *m W)) = ninfrms X * Num.sqrt d.+1%:R * spectral W.
+Proof. by move=> sA; exact: (value_whole X sA (spectral_bound W)). Qed.
+
+Theorem claim_theorem_4_1_step_scores (R : rcfType) :
+  (forall L d k (WQ WK : 'M[R]_(d.+1, k)) (U X : 'M[R]_(L, d.+1)) cQ cK i j,
+     MHA.spectral_le WQ cQ -> MHA.spectral_le WK cK ->
+     dscores WQ WK U X i j = (Num.sqrt k%:R)^-1 *
+       (dot (row i (X *m WQ)) (row j (U *m WK)) + dot (row i (U *m WQ)) (row j (X *m WK))) /\
+     `|dscores WQ WK U X i j| <=
+       2%:R * d.+1%:R / Num.sqrt k%:R * cQ * cK * ninfrms X * ninfrms U) /\
+  (exists W U X : 'M[R]_1, [/\ MHA.spectral_le W 1,
+     `|((X *m W) *m (U *m W)^T) 0 0| = ninf2 X * ninf2 U,
+     `|((U *m W) *m (X *m W)^T) 0 0| = ninf2 X * ninf2 U & 0 < ninf2 X * ninf2 U]).
+Proof. exact: scores_whole. Qed.
+
+Theorem claim_theorem_4_1_step_row (R : rcfType) L (A S : 'M[R]_L) tau i :
+  row_stochastic A -> 0 < tau ->
+  norm1 (row i (dweights A S tau)) <= theta (row i A) / tau * ninf (row i S) /\
+  forall T, bisection (row i A) T = theta (row i A) -> row i S = signs R T ->
+    norm1 (row i (dweights A S tau)) = theta (row i A) / tau * ninf (row i S).
+Proof. exact: row_whole. Qed.
+
+Theorem claim_theorem_4_1_step_values (R : rcfType) L m n (P : 'M[R]_(L, m)) (V : 'M[R]_(m, n)) :
+  ninf2 (P *m V) <= maxrow1 P * ninf2 V /\
+  forall i w (s : 'I_m -> R), (forall j, `|s j| = 1) -> (forall j, row j V = s j *: w) ->
+    norm1 (row i P) = maxrow1 P -> (forall j, 0 <= P i j * s j) ->
+    ninf2 (P *m V) = maxrow1 P * ninf2 V.
+Proof. exact: values_whole. Qed.
+
+Theorem claim_theorem_4_1_step_concat (R : rcfType) H L n (Z : 'I_H -> 'M[R]_(L, n)) :
+  [/\ ninf2 (\mxrow_h Z h) <= Num.sqrt (\sum_h ninf2 (Z h) ^+ 2),
+      Num.sqrt (\sum_h ninf2 (Z h) ^+ 2) <= \sum_h ninf2 (Z h),
+      forall g, (forall h, h != g -> Z h = 0) -> ninf2 (\mxrow_h Z h) = \sum_h ninf2 (Z h) &
+      forall Z0, (forall h, Z h = Z0) ->
+        ninf2 (\mxrow_h Z h) = Num.sqrt (\sum_h ninf2 (Z h) ^+ 2) /\
+        \sum_h ninf2 (Z h) = Num.sqrt H%:R * ninf2 (\mxrow_h Z h)].
+Proof. exact: concat_whole. Qed.
+
+Theorem claim_theorem_4_1_step_output (R : realType) L m d (Z : 'M[R]_(L, m))
+    (WO : 'M[R]_(m, d.+1)) :
+  [/\ ninf2 (Z *m WO) <= spectral WO * ninf2 Z,
+      ninfrms (Z *m WO) <= spectral WO * (ninf2 Z / Num.sqrt d.+1%:R) &
+      forall i, norm2 (row i Z) = ninf2 Z -> norm2 (row i Z *m WO) = spectral WO * norm2 (row i Z) ->
+        ninf2 (Z *m WO) = spectral WO * ninf2 Z].
+Proof. exact: (output_whole Z (spectral_bound WO)). Qed.
+
+(* Theorem 4.5(2): n = m - l sublayers X -> X + G_k(X) of any normed space of states, from layer l,
+   at any start; J_k is the differential of G_{l+k} at the state that it sees. A choice b of factors
+   stands for the word of its J_k, in order; `read_word` is the map of that word. *)
+Theorem claim_theorem_4_5_part_2 (R : realType) (V : normedModType R) (G : nat -> V -> V) l n x
+    (J := pre_jacs G l n x) : (forall k y, differentiable (G k) y) ->
+  (forall h,
+     [/\ 'd (run (pre_step G) l n) x h = residual_chain J h,
+         residual_chain J h = \sum_(b <- choices n) read_word J b h,
+         residual_chain J h = h + \sum_(k < n) pre_jac G l x k h +
+           \sum_(b <- choices n | (2 <= count id b)%N) read_word J b h &
+         read_word J (nseq n false) h = h]) /\
+  count (fun b => (2 <= count id b)%N) (choices n) = (2 ^ n - 1 - n)%N /\
+  uniq (map pre_ln_word (choices n)).
+Proof. exact: theorem_4_5_2_whole. Qed.
+
+(* Theorem 4.5(3): exactly one of the 2^n words is empty, a word has one letter for each factor, and
+   the empty word's map is the identity; for J_k = - t I all words together have norm (1 - t)^n. *)
+Theorem claim_theorem_4_5_part_3 (R : realType) n :
+  [/\ size (choices n) = (2 ^ n)%N,
+      count (fun b => pre_ln_word b == [::]) (choices n) = 1%N &
+      forall b, size (pre_ln_word b) = count id b] /\
+  (forall (V : lmodType R) (J : seq {additive V -> V}) x,
+     read_word J (nseq (size J) false) x = x) /\
+  (forall (V : lmodType R) (N : V -> R) (t : R) (x : V), is_norm N -> x != 0 -> 0 < t -> t <= 1 ->
+     is_opnorm N N (residual_chain (nseq n (scaling V (- t)))) ((1 - t) ^+ n)).
+Proof. exact: theorem_4_5_3_whole. Qed.
+
+(* Theorem 4.6(1): n sublayers X -> N_k(X + G_k(X)), with the LayerNorm Jacobians at Y_k. *)
+Theorem claim_theorem_4_6_part_1 (R : realType) (V : normedModType R) (G N : nat -> V -> V) l n x :
+  (forall k y, differentiable (G k) y) -> (forall k y, differentiable (N k) y) ->
+  forall h, 'd (run (post_step G N) l n) x h = post_chain (post_jacs G N l n x) h.
+Proof.
+by move=> Gd Nd h; have [-> _ _] := post_expansion_stack l n x h Gd Nd.
+Qed.
+
+(* Theorem 4.6(2). *)
+Theorem claim_theorem_4_6_part_2 (R : rcfType) d (gamma y : 'rV[R]_d.+1) eps :
+  0 <= eps -> 0 < sigma eps y ->
+  [/\ app (ln_jac gamma eps y) (ones d.+1) = 0,
+      forall v : 'rV[R]_d.+1, \sum_i v 0 i = 0 ->
+        norm2 (app (ln_jac gamma eps y) v) <= ninf gamma / sigma eps y * norm2 v,
+      app (ln_jac gamma eps y) (xhat eps y) =
+        (rho eps y / sigma eps y) *: hadamard gamma (xhat eps y),
+      rho eps y = eps / sigma eps y ^+ 2 /\ (rho eps y < 1 <-> forall a, y <> a *: ones d.+1) &
+      forall (N : 'rV[R]_d.+1 -> R) c, 0 < N (ones d.+1) -> (forall v, N (- v) = N v) ->
+        opnorm_le N N (fun v => app (ln_jac gamma eps y) v - v) c -> 1 <= c].
+Proof. exact: theorem_4_6_2_whole. Qed.
+
+(* Theorem 4.6(3): the expansion of the derivative into the LayerNorm-only term and the terms with an
+   attention factor, and the words: inl k is the LayerNorm Jacobian of layer l + k, inr k that of its
+   attention; letters are listed in the order in which they act. *)
+Theorem claim_theorem_4_6_part_3 (R : realType) (V : normedModType R) (G N : nat -> V -> V) l n x
+    (C := post_jacs G N l n x) :
+  (forall k y, differentiable (G k) y) -> (forall k y, differentiable (N k) y) ->
+  (forall h,
+     [/\ 'd (run (post_step G N) l n) x h = \sum_(b <- choices n) read_post_word C b h,
+         'd (run (post_step G N) l n) x h = ln_only C h +
+           \sum_(b <- choices n | (0 < count id b)%N) read_post_word C b h &
+         read_post_word C (nseq n false) h = ln_only C h]) /\
+  [/\ size (choices n) = (2 ^ n)%N, uniq (map post_ln_word (choices n)),
+      forall b, [seq a <- post_ln_word b | is_ln a] = map inl (iota 0 (size b)),
+      forall b, (0 < size b)%N -> post_ln_word b != [::] &
+      count (fun b => all is_ln (post_ln_word b)) (choices n) = 1%N].
+Proof. exact: theorem_4_6_3_whole. Qed.
+
+(* Below Theorem 4.6: geometric decay of the LayerNorm-only product, in both norms. *)
+Theorem claim_claim_4_6_decay (R : rcfType) L d (gamma : nat -> 'rV[R]_d.+1) (eps : nat -> R)
+    (Y : nat -> 'M[R]_(L, d.+1)) n eta (F := seq_product gamma eps Y n) :
+  (forall k, 0 <= eps k) -> (forall k i, 0 < sigma (eps k) (row i (Y k))) ->
+  0 < eta -> eta < 1 ->
+  (forall k, (k < n)%N ->
+     \big[Num.max/0]_i (ninf (gamma k) / sigma (eps k) (row i (Y k))) <= 1 - eta) ->
+  opnorm_le (@frob R L d.+1) (@frob R L d.+1) F ((1 - eta) ^+ n) /\
+  opnorm_le (@ninfrms R L d.+1) (@ninfrms R L d.+1) F ((1 - eta) ^+ n).
+Proof. exact: decay_whole. Qed.
