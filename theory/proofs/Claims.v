@@ -11,7 +11,7 @@ From AttentionSensitivity Require Import Base Theta Regimes Greedy Closed Concen
 From AttentionSensitivity Require Import Words WordsExtra DiffTools MeanValue Softmax Logits.
 From AttentionSensitivity Require Import Geometry LayerNorm LNLip LNProducts LNDiff OpNorm Collected.
 From AttentionSensitivity Require Import AppendixA MHA Attention Layers Chain Depth Attended Wholes.
-From AttentionSensitivity Require Import Transfer Envelope NormOrder Tilt Perturb LNEquality Ordered.
+From AttentionSensitivity Require Import Transfer Envelope NormOrder Tilt Perturb Spread LNEquality.
 Set Implicit Arguments.
 Unset Strict Implicit.
 Unset Printing Implicit Defensive.
@@ -801,185 +801,243 @@ Theorem claim_claim_4_6_decay (R : rcfType) L d (gamma : nat -> 'rV[R]_d.+1) (ep
   opnorm_le (@ninfrms R L d.+1) (@ninfrms R L d.+1) F ((1 - eta) ^+ n).
 Proof. exact: decay_whole. Qed.
 
-(* ---- Section 2.1 and Appendix B, continued ---- *)
+(* ---- Sections 2.1, Appendix B and E, and beyond the paper, continued ---- *)
 
-(* Section 2.1: the two geometries differ by a factor of at most sqrt(L), attained both ways. *)
+(* Section 2.1: changing between the two geometries costs a factor of at most sqrt(L), for linear
+   maps and for Lipschitz constants on any domain; both directions are attained. *)
 Theorem claim_fact_sqrtL_transfer (R : rcfType) L d (V := [lmodType R of 'M[R]_(L.+1, d.+1)])
-    (B := @ninfrms R L.+1 d.+1 : V -> R) (F := @frob R L.+1 d.+1 : V -> R)
-    (s := Num.sqrt L.+1%:R : R) :
-  (forall (T : V -> V) c, (opnorm_le F F T c -> opnorm_le B B T (s * c)) /\
-     (opnorm_le B B T c -> opnorm_le F F T (s * c))) /\
-  (forall (D : V -> Prop) (T : V -> V) c,
-     (lipschitz_on D F F T c -> lipschitz_on D B B T (s * c)) /\
-     (lipschitz_on D B B T c -> lipschitz_on D F F T (s * c))) /\
-  (is_opnorm B B (@copy_first R L d) 1 /\ is_opnorm F F (@copy_first R L d) s) /\
-  (is_opnorm B B (@sum_first R L d) L.+1%:R /\ is_opnorm F F (@sum_first R L d) s).
+    (F := @frob R L.+1 d.+1) (B := @ninfrms R L.+1 d.+1) (s := Num.sqrt L.+1%:R : R) :
+  (forall (T : V -> V) c, opnorm_le F F T c -> opnorm_le B B T (s * c)) /\
+  (forall (T : V -> V) c, opnorm_le B B T c -> opnorm_le F F T (s * c)) /\
+  (forall D (f : V -> V) c, lipschitz_on D F F f c -> lipschitz_on D B B f (s * c)) /\
+  (forall D (f : V -> V) c, lipschitz_on D B B f c -> lipschitz_on D F F f (s * c)) /\
+  (is_opnorm B B (fun X : V => (\matrix_i row ord0 X : V)) 1 /\
+   is_opnorm F F (fun X : V => (\matrix_i row ord0 X : V)) s) /\
+  (is_opnorm B B (fun X : V => (\matrix_i (if i == ord0 then \sum_j row j X else 0) : V)) L.+1%:R /\
+   is_opnorm F F (fun X : V => (\matrix_i (if i == ord0 then \sum_j row j X else 0) : V)) s).
 Proof.
-split; first by move=> T c; split; [exact: transfer_to_ninfrms | exact: transfer_to_frob].
-split; first by move=> D T c; split; [exact: lipschitz_to_ninfrms | exact: lipschitz_to_frob].
-exact: (conj (@copy_first_norms R L d) (@sum_first_norms R L d)).
+split; first exact: transfer_to_ninfrms.
+split; first exact: transfer_to_frob.
+split; first exact: lipschitz_to_ninfrms.
+split; first exact: lipschitz_to_frob.
+exact: (conj (copy_first_norms R L d) (sum_first_norms R L d)).
 Qed.
 
-(* Remark B.1, the o(|e|) spelled out. *)
-Theorem claim_remark_b_1 (R : realType) L (u x : 'rV[R]_L.+1) (tau : R) : 0 < tau ->
+(* Beyond Section 2.1: the column sums of A bound what acts on the Frobenius norm. *)
+Theorem claim_beyond_spectral_column_sum (R : rcfType)
+    (c_max := fun m n (A : 'M[R]_(m, n)) => \big[Num.max/0]_j \sum_i A i j) :
+  (forall m n d (A : 'M[R]_(m, n)) (X : 'M[R]_(n, d)), row_stochastic A ->
+     frob (A *m X) <= Num.sqrt (c_max _ _ A) * frob X /\ c_max _ _ A <= m%:R) /\
+  (forall m n (A : 'M[R]_(m.+1, n)) d j, (forall i k, A i k = (k == j)%:R) ->
+     [/\ row_stochastic A, c_max _ _ A = m.+1%:R &
+         is_opnorm (@frob R n d.+1) (@frob R m.+1 d.+1) (fun X => A *m X) (Num.sqrt m.+1%:R)]) /\
+  (forall m (A : 'M[R]_m.+1) d, row_stochastic A -> (forall j, \sum_i A i j = 1) ->
+     c_max _ _ A = 1 /\
+     is_opnorm (@frob R m.+1 d.+1) (@frob R m.+1 d.+1) (fun X => A *m X) 1) /\
+  ((exists A : 'M[R]_2, row_stochastic A /\ Num.sqrt (c_max _ _ A) < frob A) /\
+   (exists A : 'M[R]_(1, 2), row_stochastic A /\ frob A < Num.sqrt (c_max _ _ A))).
+Proof.
+split.
+  by move=> m n d A X sA; split; [exact: column_sum_bound | exact: max_column_le].
+split; first exact: sink_norm.
+split; first exact: doubly_stochastic_norm.
+exact: column_sum_unordered.
+Qed.
+
+(* Beyond Section 2.1: equality in |A X|_F <= sqrt(L) |X|_F. *)
+Theorem claim_beyond_frobenius_sink (R : rcfType) L n d (A : 'M[R]_(L.+1, n)) (X : 'M[R]_(n, d)) :
+  row_stochastic A -> X != 0 ->
+  frob (A *m X) = Num.sqrt L.+1%:R * frob X <->
+  exists j, (forall i k, A i k = (k == j)%:R) /\ forall k, k != j -> row k X = 0.
+Proof. by move=> sA X0; exact: sink_iff. Qed.
+
+(* Beyond Lemma 2.3: inverted dropout at the given rate; M i j says whether the weight is kept. *)
+Theorem claim_beyond_lemma_2_3_dropout (R : rcfType) (rate : R) : rate < 1 ->
+  (forall m n d (A : 'M[R]_(m, n)) (M : 'M[bool]_(m, n)) (V : 'M[R]_(n, d)), row_stochastic A ->
+     ninfrms ((\matrix_(i, j) ((M i j)%:R * A i j / (1 - rate))) *m V) <= ninfrms V / (1 - rate)) /\
+  (forall m n d (A : 'M[R]_(m.+1, n)) (V : 'M[R]_(n, d)) w, row_stochastic A ->
+     (forall j, row j V = w) ->
+     ninfrms ((\matrix_(i, j) (true%:R * A i j / (1 - rate))) *m V) = ninfrms V / (1 - rate)).
+Proof.
+move=> r1; split=> [m n d A M V sA|m n d A V w sA Vw]; first exact: dropout_le.
+exact: dropout_attained Vw.
+Qed.
+
+(* Remark B.1, with o(e) spelled out. *)
+Theorem claim_remark_b_1 (R : realType) L (tau : R) (u x : 'rV[R]_L.+1) : 0 < tau ->
   forall eta : R, 0 < eta -> exists2 rad : R, 0 < rad & forall e : R, `|e| < rad ->
     `|norm1 (softmax tau (u + e *: x) - softmax tau u) / 2%:R
       - `|e| / 2%:R * norm1 (app (softmax_jac (softmax tau u) tau) x)| <= eta * `|e|.
 Proof. exact: tv_first_order. Qed.
 
-(* Remark B.2: the same-norm constant, for finite r >= 1 and for infinity; normr_ r is the l_r norm. *)
-Theorem claim_remark_b_2_nair (R : realType) :
-  (forall n (p : 'rV[R]_n) (tau : R), simplex p -> 0 < tau ->
-     (forall r, 1 <= r -> opnorm_le (@normr_ R n r) (@normr_ R n r) (app (softmax_jac p tau))
-        (2%:R * tau)^-1) /\
-     opnorm_le (@ninf R n) (@ninf R n) (app (softmax_jac p tau)) (2%:R * tau)^-1) /\
-  (forall tau : R, 0 < tau -> let J := softmax_jac (softmax tau (0 : 'rV[R]_2)) tau in
-     (forall r, 1 <= r -> is_opnorm (@normr_ R 2 r) (@normr_ R 2 r) (app J) (2%:R * tau)^-1) /\
-     is_opnorm (@ninf R 2) (@ninf R 2) (app J) (2%:R * tau)^-1).
-Proof. exact: (conj (@same_norm_constant R) (@same_norm_constant_attained R)). Qed.
+(* Remark B.2: the constant 1/(2 tau) of same-norm bounds, for every r, attained at L = 2, u = 0. *)
+Theorem claim_remark_b_2_nair (R : realType) (tau : R) : 0 < tau ->
+  (forall n (u : 'rV[R]_n.+1) (J := app (softmax_jac (softmax tau u) tau)),
+     (forall r, 1 <= r -> opnorm_le (@normr_ R n.+1 r) (@normr_ R n.+1 r) J (2%:R * tau)^-1) /\
+     opnorm_le (@ninf R n.+1) (@ninf R n.+1) J (2%:R * tau)^-1) /\
+  (let J := app (softmax_jac (softmax tau (0 : 'rV[R]_2)) tau) in
+     (forall r, 1 <= r -> is_opnorm (@normr_ R 2 r) (@normr_ R 2 r) J (2%:R * tau)^-1) /\
+     is_opnorm (@ninf R 2) (@ninf R 2) J (2%:R * tau)^-1).
+Proof.
+move=> t0; split=> [n u|]; first exact: same_norm_constant.
+exact: same_norm_constant_attained.
+Qed.
 
-(* ---- Beyond the paper, continued ---- *)
+(* Beyond Remark B.2: the ordering with theta, for every r in [1, infinity]. *)
+Theorem claim_beyond_norm_ordering (R : realType) (tau : R) : 0 < tau ->
+  (forall n (p : 'rV[R]_n) (J := app (softmax_jac p tau)) (c := theta p / (2%:R * tau)),
+     simplex p ->
+     (forall r, 1 <= r -> opnorm_le (@normr_ R n r) (@normr_ R n r) J c) /\
+     opnorm_le (@ninf R n) (@ninf R n) J c /\
+     c = 2%:R^-1 * (theta p / tau) /\ is_opnorm (@ninf R n) (@norm1 R n) J (theta p / tau)) /\
+  (forall (p : 'rV[R]_2) (J := app (softmax_jac p tau)) (c := theta p / (2%:R * tau)), simplex p ->
+     (forall r, 1 <= r -> is_opnorm (@normr_ R 2 r) (@normr_ R 2 r) J c) /\
+     is_opnorm (@ninf R 2) (@ninf R 2) J c) /\
+  (forall n (p : 'rV[R]_n) (J := app (softmax_jac p tau)) (c := theta p / (2%:R * tau)) i,
+     simplex p -> 2%:R^-1 <= p 0 i ->
+     is_opnorm (@ninf R n) (@ninf R n) J c /\ is_opnorm (@norm1 R n) (@norm1 R n) J c) /\
+  (forall n (x : 'rV[R]_n), normr_ 1 x = norm1 x /\ normr_ 2%:R x = norm2 x).
+Proof.
+move=> t0; split=> [n p J c sp|].
+  split; first by move=> r r1; exact: jac_ordering.
+  split; first exact: jac_inf_inf.
+  by split; [rewrite /c invfM mulrCA | exact: jac_norm].
+split=> [p J c sp|]; first exact: jac_ordering_two.
+split=> [n p J c i sp pi|n x]; first exact: jac_ordering_dominant pi.
+by split; [exact: normr_1 | exact: normr_2].
+Qed.
 
-(* The same-norm values are ordered with theta. *)
-Theorem claim_beyond_norm_ordering (R : realType) :
-  (forall n (p : 'rV[R]_n) (tau : R), simplex p -> 0 < tau ->
-     (forall r, 1 <= r -> opnorm_le (@normr_ R n r) (@normr_ R n r) (app (softmax_jac p tau))
-        (theta p / (2%:R * tau))) /\
-     opnorm_le (@ninf R n) (@ninf R n) (app (softmax_jac p tau)) (theta p / (2%:R * tau)) /\
-     is_opnorm (@ninf R n) (@norm1 R n) (app (softmax_jac p tau)) (theta p / tau)) /\
-  (forall (p : 'rV[R]_2) (tau : R), simplex p -> 0 < tau ->
-     (forall r, 1 <= r -> is_opnorm (@normr_ R 2 r) (@normr_ R 2 r) (app (softmax_jac p tau))
-        (theta p / (2%:R * tau))) /\
-     is_opnorm (@ninf R 2) (@ninf R 2) (app (softmax_jac p tau)) (theta p / (2%:R * tau))) /\
-  (forall n (p : 'rV[R]_n) (tau : R) i, simplex p -> 0 < tau -> 2%:R^-1 <= p 0 i ->
-     is_opnorm (@ninf R n) (@ninf R n) (app (softmax_jac p tau)) (theta p / (2%:R * tau)) /\
-     is_opnorm (@norm1 R n) (@norm1 R n) (app (softmax_jac p tau)) (theta p / (2%:R * tau))).
-Proof. exact: norm_ordering. Qed.
-
-(* Finite changes of the logits: gain r q = q (1 - q) (r - 1) / (1 + q (r - 1)). *)
-Theorem claim_beyond_finite_perturbation (R : realType) L (u : 'rV[R]_L.+1) (tau eps : R)
+(* Beyond Remark B.1: the exact effect of changes of the logits by at most eps. *)
+Theorem claim_beyond_finite_perturbation (R : realType) L (tau eps : R) (u : 'rV[R]_L.+1)
     (p := softmax tau u) (r := expR (2%:R * eps / tau))
-    (best := \big[Num.max/0]_(S : {set 'I_L.+1})
-       (mass p S * (1 - mass p S) * (r - 1) / (1 + mass p S * (r - 1)))) :
-  0 < tau -> 0 <= eps ->
+    (h := fun q : R => q * (1 - q) * (r - 1) / (1 + q * (r - 1)))
+    (best := \big[Num.max/0]_(S : {set 'I_L.+1}) h (mass p S)) : 0 < tau -> 0 <= eps ->
   is_max (fun delta => ninf delta <= eps)
     (fun delta => norm1 (softmax tau (u + delta) - p) / 2%:R) best /\
-  forall S, gain r (mass p S) = best ->
+  forall S, h (mass p S) = best ->
     norm1 (softmax tau (u + eps *: signs R S) - p) / 2%:R = best.
-Proof. exact: finite_perturbation. Qed.
+Proof. by move=> t0 e0; exact: finite_perturbation. Qed.
 
-(* Its supremum over all rows. *)
-Theorem claim_beyond_finite_perturbation_supremum (R : realType) (tau eps : R)
-    (r := expR (2%:R * eps / tau)) (m := (1 + expR (eps / tau))^-1) : 0 < tau -> 0 <= eps ->
-  (forall L (u : 'rV[R]_L.+1) (p := softmax tau u)
-     (best := \big[Num.max/0]_(S : {set 'I_L.+1}) gain r (mass p S)),
-     best <= tanh (eps / tau / 2%:R) /\
-     (best = tanh (eps / tau / 2%:R) <-> (exists S, mass p S = m) \/ eps = 0)) /\
+Theorem claim_beyond_finite_perturbation_supremum (R : realType) L (tau eps : R)
+    (k := expR (eps / tau)) (r := expR (2%:R * eps / tau))
+    (h := fun q : R => q * (1 - q) * (r - 1) / (1 + q * (r - 1)))
+    (best := fun n (p : 'rV[R]_n) => \big[Num.max/0]_(S : {set 'I_n}) h (mass p S)) :
+  0 < tau -> 0 <= eps ->
+  (forall u : 'rV[R]_L.+1, best _ (softmax tau u) <= tanh (eps / tau / 2%:R) /\
+     (best _ (softmax tau u) = tanh (eps / tau / 2%:R) <->
+      (exists S, mass (softmax tau u) S = (1 + k)^-1) \/ eps = 0)) /\
   (0 < eps -> forall x y, 0 <= x -> x < y -> y <= 1 ->
-     (y <= m -> gain r x < gain r y) /\ (m <= x -> gain r y < gain r x)) /\
-  (forall L, exists u : 'rV[R]_L.+2,
-     \big[Num.max/0]_(S : {set 'I_L.+2}) gain r (mass (softmax tau u) S) =
-     tanh (eps / tau / 2%:R)).
-Proof. exact: perturbation_supremum. Qed.
+     (y <= (1 + k)^-1 -> h x < h y) /\ ((1 + k)^-1 <= x -> h y < h x)) /\
+  exists u : 'rV[R]_L.+2, best _ (softmax tau u) = tanh (eps / tau / 2%:R).
+Proof.
+move=> t0 e0; split=> [u|]; first exact: finite_perturbation_supremum.
+split=> [e1 x y x0 xy y1|]; last exact: finite_perturbation_attained.
+have k1 : 1 < k by rewrite -expR0 ltr_expR divr_gt0.
+have rE : r = k ^+ 2 by rewrite /r /k -mulrA expRMm.
+by rewrite /h rE; exact: gain_monotone.
+Qed.
 
-(* The least theta for a given largest weight. *)
+(* Beyond Corollary 3.4: merging two weights; token j is merged into token i and keeps weight 0. *)
+Theorem claim_beyond_envelope_step_merge (R : realFieldType) n (p : 'rV[R]_n)
+    (positive := [set i | p 0 i != 0]) : simplex p ->
+  (forall i j (q := \row_k (if k == i then p 0 i + p 0 j else if k == j then 0 else p 0 k)),
+     i != j -> p 0 i + p 0 j <= pmax p ->
+     [/\ simplex q, pmax q = pmax p & theta q <= theta p]) /\
+  ((forall i j, i != j -> p 0 i != 0 -> p 0 j != 0 -> pmax p < p 0 i + p 0 j) ->
+     (3 <= #|positive|)%N -> #|positive|.+1%:R * pmax p < 2%:R).
+Proof.
+move=> sp; split=> [i j q ij le|H L3].
+  have -> : q = merge i j p by apply/rowP => k; rewrite mergeE // mxE.
+  exact: merge_pmax.
+apply: unmergeable_few => // i j ij; rewrite !inE; exact: H.
+Qed.
+
+(* Beyond Corollary 3.4: the least theta among rows with largest weight m. *)
 Theorem claim_beyond_envelope (R : realFieldType) (m : R) :
   (3%:R^-1 <= m -> m <= 1 ->
      (forall n (p : 'rV[R]_n), simplex p -> pmax p = m -> 4%:R * (m * (1 - m)) <= theta p) /\
-     (exists n, exists2 p : 'rV[R]_n, simplex p /\ pmax p = m & theta p = 4%:R * (m * (1 - m))) /\
-     (m <= 2%:R^-1 -> [/\ simplex (row3 m), pmax (row3 m) = m &
-        theta (row3 m) = 4%:R * (m * (1 - m))])) /\
+     exists n (p : 'rV[R]_n), [/\ simplex p, pmax p = m & theta p = 4%:R * (m * (1 - m))]) /\
+  (3%:R^-1 <= m -> m <= 2%:R^-1 -> let p : 'rV[R]_3 := \row_i nth 0 [:: m; m; 1 - 2%:R * m] i in
+     [/\ simplex p, pmax p = m & theta p = 4%:R * (m * (1 - m))]) /\
   (2%:R / 7%:R <= m -> m <= 3%:R^-1 ->
      (forall n (p : 'rV[R]_n), simplex p -> pmax p = m -> 1 - (4%:R * m - 1) ^+ 2 <= theta p) /\
-     [/\ simplex (row4 m), pmax (row4 m) = m & theta (row4 m) = 1 - (4%:R * m - 1) ^+ 2]).
-Proof. exact: envelope_whole. Qed.
-
-Theorem claim_beyond_envelope_step_merge (R : realFieldType) n (p : 'rV[R]_n) : simplex p ->
-  (forall i j, i != j -> p 0 i + p 0 j <= pmax p ->
-     [/\ simplex (merge i j p), pmax (merge i j p) = pmax p & theta (merge i j p) <= theta p]) /\
-  ((forall i j, i != j -> i \in support p -> j \in support p -> pmax p < p 0 i + p 0 j) ->
-   (3 <= #|support p|)%N -> #|support p|.+1%:R * pmax p < 2%:R).
+     let p : 'rV[R]_4 := \row_i nth 0 [:: m; m; m; 1 - 3%:R * m] i in
+     [/\ simplex p, pmax p = m & theta p = 1 - (4%:R * m - 1) ^+ 2]).
 Proof.
-by move=> sp; exact: (conj (fun i j => @merge_pmax R n i j p sp) (unmergeable_few sp)).
+split=> [m3 m1|].
+  split=> [n p sp <-|]; first exact: envelope_high.
+  have [m2|/ltW m2] := leP m 2%:R^-1.
+    by exists 3%N, (row3 m); exact: envelope_high_attained.
+  by exists 2%N, (row_of [:: m; 1 - m]); exact: envelope_top_attained.
+split; first exact: envelope_high_attained.
+move=> m27 m13; split=> [n p sp mE|]; last exact: envelope_low_attained.
+by rewrite -mE; apply: envelope_low; rewrite ?mE.
 Qed.
 
-(* Equality in Lemma A.2(iv): exactly where some u is orthogonal to 1 and to every xhat. *)
-Theorem claim_beyond_a_2_iv_equality (R : rcfType) d (c : nat -> R) (eps : nat -> R) :
-  (forall (y : nat -> 'rV[R]_d.+1) n,
-     (forall k, 0 <= eps k) -> (forall k, 0 < sigma (eps k) (y k)) -> (forall k, c k != 0) ->
-     (is_opnorm (@norm2 R d.+1) (@norm2 R d.+1)
-        (app (ln_chain (fun k => c k *: ones d.+1) eps y n.+1))
-        (\prod_(k < n.+1) (`|c k| / sigma (eps k) (y k))) <->
-      exists u, [/\ u != 0, dot (ones d.+1) u = 0 &
-        forall k, (k < n.+1)%N -> dot (xhat (eps k) (y k)) u = 0]) /\
-     ((n.+1 + 2 <= d.+1)%N -> is_opnorm (@norm2 R d.+1) (@norm2 R d.+1)
-        (app (ln_chain (fun k => c k *: ones d.+1) eps y n.+1))
-        (\prod_(k < n.+1) (`|c k| / sigma (eps k) (y k))))) /\
-  (forall n e, 0 < e -> (forall k, c k != 0) -> (d <= n.+1)%N ->
-     exists y : nat -> 'rV[R]_d.+1, ~ is_opnorm (@norm2 R d.+1) (@norm2 R d.+1)
-       (app (ln_chain (fun k => c k *: ones d.+1) (fun=> e) y n.+1))
-       (\prod_(k < n.+1) (`|c k| / sigma e (y k)))).
-Proof. exact: equality_whole. Qed.
-
-(* RMSNorm's Jacobian and its products. *)
-Theorem claim_beyond_rmsnorm_products (R : rcfType) d (c : nat -> R) (gamma : nat -> 'rV[R]_d.+1)
-    (eps : nat -> R) (y : nat -> 'rV[R]_d.+1) :
-  (forall k, 0 <= eps k) -> (forall k, 0 < rms_sigma (eps k) (y k)) ->
-  [/\ forall k (h := rms_hat (eps k) (y k)) (s := rms_sigma (eps k) (y k)),
-        app (rms_jac (gamma k) (eps k) (y k)) h =
-          (rms_rho (eps k) (y k) / s) *: hadamard (gamma k) h /\
-        forall v, dot h v = 0 ->
-          app (rms_jac (gamma k) (eps k) (y k)) v = s^-1 *: hadamard (gamma k) v,
-      forall n u, norm2 (app (mxprod (fun k => rms_jac (gamma k) (eps k) (y k)) n) u) <=
-        \prod_(k < n) (ninf (gamma k) / rms_sigma (eps k) (y k)) * norm2 u,
-      forall n, (forall k, (k < n)%N -> c k != 0) ->
-        is_opnorm (@norm2 R d.+1) (@norm2 R d.+1) (app (rms_chain c eps y n))
-          (\prod_(k < n) (`|c k| / rms_sigma (eps k) (y k))) <->
-        exists u, u != 0 /\ forall k, (k < n)%N -> dot (rms_hat (eps k) (y k)) u = 0 &
-      forall n, (n < d.+1)%N ->
-        exists u, u != 0 /\ forall k, (k < n)%N -> dot (rms_hat (eps k) (y k)) u = 0].
+(* Beyond Lemma A.2(iv): with gamma_k = c_k 1 the bound is the norm exactly where some u is
+   orthogonal to 1 and to all normalised tokens; so at depth n <= d - 2, and not for some tokens at
+   each depth n >= d - 1. *)
+Theorem claim_beyond_a_2_iv_equality (R : rcfType) d :
+  (forall (c eps : nat -> R) (y : nat -> 'rV[R]_d.+1) n,
+     (forall k, 0 <= eps k) -> (forall k, 0 < sigma (eps k) (y k)) ->
+     (forall k, (k < n.+1)%N -> c k != 0) ->
+     is_opnorm (@norm2 R d.+1) (@norm2 R d.+1)
+       (app (mxprod (fun k => ln_jac (c k *: ones d.+1) (eps k) (y k)) n.+1))
+       (\prod_(k < n.+1) (`|c k| / sigma (eps k) (y k))) <->
+     exists u, u != 0 /\ dot (ones d.+1) u = 0 /\
+       forall k, (k < n.+1)%N -> dot (xhat (eps k) (y k)) u = 0) /\
+  (forall (eps : nat -> R) (y : nat -> 'rV[R]_d.+1) n, (n <= d.+1 - 2)%N -> (0 < n)%N ->
+     exists u, u != 0 /\ dot (ones d.+1) u = 0 /\
+       forall k, (k < n)%N -> dot (xhat (eps k) (y k)) u = 0) /\
+  (forall n (eps : R), 0 < eps -> (d.+1 - 1 <= n)%N -> exists y : nat -> 'rV[R]_d.+1,
+     ~ exists u, u != 0 /\ dot (ones d.+1) u = 0 /\
+       forall k, (k < n)%N -> dot (xhat eps (y k)) u = 0).
 Proof.
-move=> e0 s0; split.
-- by move=> k h s; exact: rms_jac_hat.
-- by move=> n u; exact: rms_product_le.
-- by move=> n cn; exact: rms_equality_iff.
-- by move=> n nd; exact: rms_unseen_exists.
+split=> [c eps y n e0 s0 c0|]; first exact: ln_equality_iff.
+split=> [eps y n nd n0|n eps e0 nd].
+  have d2 : (2 < d.+1)%N by rewrite -subn_gt0 (leq_trans n0 nd).
+  by apply: unseen_exists; move: nd; rewrite leq_subRL // ltnW.
+exists (@corner R d); apply: deep_tokens e0 _.
+by move: nd; rewrite subn1.
 Qed.
 
-(* Section 2.1's display is an equality for sinks alone; one at the first key is causal. *)
-Theorem claim_beyond_frobenius_sink (R : rcfType) L m d (A : 'M[R]_(L.+1, m)) (X : 'M[R]_(m, d)) :
-  row_stochastic A -> X != 0 ->
-  frob (A *m X) = Num.sqrt L.+1%:R * frob X <->
-  exists j, (forall i k, A i k = (k == j)%:R) /\ forall k, k != j -> row k X = 0.
-Proof. by move=> sA; exact: sink_iff. Qed.
-
-(* Lemma 2.3 under inverted dropout. *)
-Theorem claim_beyond_lemma_2_3_dropout (R : rcfType) (rate : R) : rate < 1 ->
-  (forall L m d (A : 'M[R]_(L, m)) (K : 'M[bool]_(L, m)) (X : 'M[R]_(m, d)), row_stochastic A ->
-     ninfrms ((\matrix_(i, j) ((K i j)%:R * A i j / (1 - rate))) *m X) <= ninfrms X / (1 - rate)) /\
-  (forall L m d (A : 'M[R]_(L.+1, m)) (X : 'M[R]_(m, d)) w, row_stochastic A ->
-     (forall j, row j X = w) ->
-     ninfrms ((\matrix_(i, j) (true%:R * A i j / (1 - rate))) *m X) = ninfrms X / (1 - rate)).
+(* Beyond Lemma A.2, RMSNorm. *)
+Theorem claim_beyond_rmsnorm_products (R : rcfType) d :
+  (forall (gamma x : 'rV[R]_d.+1) eps, 0 <= eps -> 0 < rms_sigma eps x ->
+     app (rms_jac gamma eps x) (rms_hat eps x) =
+       (rms_rho eps x / rms_sigma eps x) *: hadamard gamma (rms_hat eps x) /\
+     forall v, dot (rms_hat eps x) v = 0 ->
+       app (rms_jac gamma eps x) v = (rms_sigma eps x)^-1 *: hadamard gamma v) /\
+  (forall (gamma : nat -> 'rV[R]_d.+1) (eps : nat -> R) (y : nat -> 'rV[R]_d.+1) n,
+     (forall k, 0 <= eps k) -> (forall k, 0 < rms_sigma (eps k) (y k)) -> forall u,
+     norm2 (app (mxprod (fun k => rms_jac (gamma k) (eps k) (y k)) n) u) <=
+     \prod_(k < n) (ninf (gamma k) / rms_sigma (eps k) (y k)) * norm2 u) /\
+  (forall (c eps : nat -> R) (y : nat -> 'rV[R]_d.+1) n,
+     (forall k, 0 <= eps k) -> (forall k, 0 < rms_sigma (eps k) (y k)) ->
+     (forall k, (k < n)%N -> c k != 0) ->
+     is_opnorm (@norm2 R d.+1) (@norm2 R d.+1)
+       (app (mxprod (fun k => rms_jac (c k *: ones d.+1) (eps k) (y k)) n))
+       (\prod_(k < n) (`|c k| / rms_sigma (eps k) (y k))) <->
+     exists u, u != 0 /\ forall k, (k < n)%N -> dot (rms_hat (eps k) (y k)) u = 0) /\
+  (forall (eps : nat -> R) (y : nat -> 'rV[R]_d.+1) n, (n <= d.+1 - 1)%N ->
+     exists u, u != 0 /\ forall k, (k < n)%N -> dot (rms_hat (eps k) (y k)) u = 0).
 Proof.
-by move=> r1; split=> [L m d A K X sA|L m d A X w sA Xw]; [exact: dropout_le | exact: dropout_attained Xw].
+split=> [gamma x eps e0 s0|]; first exact: rms_jac_hat.
+split=> [gamma eps y n e0 s0 u|]; first exact: rms_product_le.
+split=> [c eps y n e0 s0 c0|eps y n nd]; first exact: rms_equality_iff.
+by apply: rms_unseen_exists; move: nd; rewrite subn1.
 Qed.
 
-(* What acts on the Frobenius norm in the place of sqrt(L). *)
-Theorem claim_beyond_spectral_column_sum (R : rcfType) :
-  (forall L m d (A : 'M[R]_(L, m)) (X : 'M[R]_(m, d)), row_stochastic A ->
-     frob (A *m X) <= Num.sqrt (\big[Num.max/0]_j \sum_i A i j) * frob X /\
-     (\big[Num.max/0]_j \sum_i A i j) <= L%:R) /\
-  (forall L (A : 'M[R]_L.+1) d, row_stochastic A -> (forall j, \sum_i A i j = 1) ->
-     (\big[Num.max/0]_j \sum_i A i j) = 1 /\
-     is_opnorm (@frob R L.+1 d.+1) (@frob R L.+1 d.+1) (fun X => A *m X) 1) /\
-  (forall L m (A : 'M[R]_(L.+1, m)) d j, (forall i k, A i k = (k == j)%:R) ->
-     [/\ row_stochastic A, (\big[Num.max/0]_j \sum_i A i j) = L.+1%:R &
-         is_opnorm (@frob R m d.+1) (@frob R L.+1 d.+1) (fun X => A *m X) (Num.sqrt L.+1%:R)]) /\
-  ((exists A : 'M[R]_2, row_stochastic A /\ Num.sqrt (max_column A) < frob A) /\
-   (exists A : 'M[R]_(1, 2), row_stochastic A /\ frob A < Num.sqrt (max_column A))).
+(* Cited from Noci et al. (2022), the deterministic part: logits over tau in [-c, c]. *)
+Theorem claim_noci_2022 (R : realType) n (tau c : R) : 0 < tau -> 0 <= c ->
+  (forall u : 'rV[R]_n.+1, (forall i, `|u 0 i / tau| <= c) ->
+     [/\ pmax (softmax tau u) <= expR (2%:R * c) / (expR (2%:R * c) + n%:R),
+         norm1 (softmax tau u - const_mx n.+1%:R^-1) / 2%:R <= tanh (c / 2%:R) &
+         1 - pmax (softmax tau u) ^+ 2 <= theta (softmax tau u)]) /\
+  (let u : 'rV[R]_n.+1 := \row_i (if i == ord0 then c * tau else - c * tau) in
+   (forall i, `|u 0 i / tau| <= c) /\
+   pmax (softmax tau u) = expR (2%:R * c) / (expR (2%:R * c) + n%:R)).
 Proof.
-split; first by move=> L m d A X sA; exact: (conj (column_sum_bound sA X) (max_column_le sA)).
-split; first by move=> L A d; exact: doubly_stochastic_norm.
-split; last exact: column_sum_unordered.
-by move=> L m A d j; exact: sink_norm.
+move=> t0 c0; split=> [u uc|]; last exact: spread_pmax_attained.
+split; [exact: spread_pmax | exact: spread_tv | apply: theta_pmax; exact: softmax_simplex].
 Qed.
