@@ -12,6 +12,7 @@ From AttentionSensitivity Require Import Words WordsExtra DiffTools MeanValue So
 From AttentionSensitivity Require Import Geometry LayerNorm LNLip LNProducts LNDiff OpNorm Collected.
 From AttentionSensitivity Require Import AppendixA MHA Attention Layers Chain Depth Attended Wholes.
 From AttentionSensitivity Require Import Transfer Envelope NormOrder Tilt Perturb Spread LNEquality.
+From AttentionSensitivity Require Import Invariance.
 Set Implicit Arguments.
 Unset Strict Implicit.
 Unset Printing Implicit Defensive.
@@ -1040,4 +1041,49 @@ Theorem claim_noci_2022 (R : realType) n (tau c : R) : 0 < tau -> 0 <= c ->
 Proof.
 move=> t0 c0; split=> [u uc|]; last exact: spread_pmax_attained.
 split; [exact: spread_pmax | exact: spread_tv | apply: theta_pmax; exact: softmax_simplex].
+Qed.
+
+(* Beyond Theorem 4.5(3): pre-LN stacks with any branches G_k behind their LayerNorms commute with
+   shifts; shift d c adds c_i to all coordinates of token i. *)
+Theorem claim_beyond_pre_ln_shift (R : realType) L d (gamma beta : nat -> 'rV[R]_d.+1)
+    (eps : nat -> R) (G : nat -> 'M[R]_(L.+1, d.+1) -> 'M[R]_(L.+1, d.+1)) l n
+    (F := run (fun k X => X + G k (tokenwise (ln (gamma k) (beta k) (eps k)) X)) l n) :
+  (forall X c, F (X + shift d.+1 c) = F X + shift d.+1 c) /\
+  (forall X c, differentiable F X -> 'd F X (shift d.+1 c) = shift d.+1 c) /\
+  (forall c : 'rV[R]_L.+1, shift d.+1 c = 0 -> c = 0) /\
+  (forall X (N : 'M[R]_(L.+1, d.+1) -> R) b, (forall Y, Y != 0 -> 0 < N Y) ->
+     differentiable F X -> opnorm_le N N ('d F X) b -> 1 <= b).
+Proof.
+split; first by move=> X c; exact: pre_ln_shift.
+split; first by move=> X c; exact: pre_ln_fixed.
+split; first by move=> c; exact: shift0.
+by move=> X N b; exact: pre_ln_norm_ge1.
+Qed.
+
+(* Beyond Theorem 4.1, rows of DA: half the range of the scores suffices, over the keys that carry
+   weight; scores with two values on the two sides of an optimal subset attain it. *)
+Theorem claim_beyond_gauge_fixed_scores (R : rcfType) n (p : 'rV[R]_n) (tau : R) :
+  simplex p -> 0 < tau ->
+  (forall (s : 'rV[R]_n) (lo hi : R), (forall i, p 0 i != 0 -> lo <= s 0 i <= hi) ->
+     norm1 (app (softmax_jac p tau) s) <= theta p / tau * ((hi - lo) / 2%:R)) /\
+  (forall S (lo hi : R), bisection p S = theta p -> lo <= hi ->
+     norm1 (app (softmax_jac p tau) (\row_i (if i \in S then hi else lo))) =
+     theta p / tau * ((hi - lo) / 2%:R)).
+Proof.
+move=> sp t0; split=> [s lo hi|S lo hi HS]; first exact: jac_half_range.
+exact: jac_half_range_eq.
+Qed.
+
+(* Beyond Theorem 4.1, action on values: half the diameter of the values suffices; D is any bound on
+   it, and for two values at the distance D some row attains the bound. *)
+Theorem claim_beyond_gauge_fixed_values (R : rcfType) n d (v : 'I_n -> 'rV[R]_d) :
+  (forall (a : 'rV[R]_n) D, \sum_j a 0 j = 0 -> 0 <= D ->
+     (forall j l, a 0 j != 0 -> a 0 l != 0 -> norm2 (v j - v l) <= D) ->
+     norm2 (\sum_j a 0 j *: v j) <= norm1 a * (D / 2%:R)) /\
+  (forall j l, j != l -> let a : 'rV[R]_n := delta_mx 0 j - delta_mx 0 l in
+     [/\ \sum_i a 0 i = 0, norm1 a = 2%:R &
+         norm2 (\sum_i a 0 i *: v i) = norm1 a * (norm2 (v j - v l) / 2%:R)]).
+Proof.
+split=> [a D a0 D0 vD|j l jl]; first exact: half_diameter.
+exact: half_diameter_attained.
 Qed.
