@@ -14,8 +14,6 @@ Import Order.TTheory GRing.Theory Num.Theory.
 Local Open Scope ring_scope.
 
 (* An inequality from an identity: the work of a linear or quadratic certificate. *)
-(* `cert c` proves a <= b by the identity b - a = c, where c is a sum of products that are visibly
-   nonnegative or are so by hypothesis; `nonneg` sees that. *)
 Lemma le_by_diff (R : numDomainType) (c a b : R) : b - a = c -> 0 <= c -> a <= b.
 Proof. by move=> e c0; rewrite -subr_ge0 e. Qed.
 
@@ -360,6 +358,8 @@ End Algebra.
 
 Arguments ones {R} n.
 
+(* `cert e` proves a <= b by the identity b - a = e, where e is a sum of products that are visibly
+   nonnegative or are so by hypothesis, which `nonneg` sees; `certf` allows divisions in it. *)
 Ltac nonneg := repeat match goal with
   | |- is_true (0 <= _) => assumption
   | |- is_true (0 <= _ - _) => rewrite subr_ge0; solve [done | exact: ltW]

@@ -94,7 +94,8 @@ have few (T : {set 'I_n}) : (#|T :&: H| <= m)%N -> mass p T <= c.
   rewrite (psum_mass _ et) -massC //; apply: mass_subset sp _.
   by rewrite setDE subsetIr.
 apply: theta_unique.
-  exists (prefix t m :|: ~: H); rewrite /bisection; suff -> : mass p (prefix t m :|: ~: H) = c by [].
+  exists (prefix t m :|: ~: H); rewrite /bisection.
+  suff -> : mass p (prefix t m :|: ~: H) = c by [].
   rewrite /mass (big_setID (prefix t m)) /= /c !(psum_mass _ et) -massC //.
   congr (mass p _ + mass p _); first by rewrite setUK.
   rewrite setDUl setDv set0U setDE; apply/setIidPl; rewrite setCS.

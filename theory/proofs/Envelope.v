@@ -166,7 +166,8 @@ set w := p 0 j in jmax; have w_le : w <= m by exact: pmax_ge.
 have massE : mass p [set z; j] = m + w.
   by rewrite /mass big_setU1 ?big_set1 ?inE 1?eq_sym //= pz.
 have rest : 1 - m <= 4%:R * w.
-  rewrite /m -pz -(sum_others z sp) (bigID (mem (support p))) /= [X in _ + X]big1 ?addr0; last first.
+  rewrite /m -pz -(sum_others z sp) (bigID (mem (support p))) /=.
+  rewrite [X in _ + X]big1 ?addr0; last first.
     by move=> i /andP[_]; rewrite inE negbK => /eqP.
   apply: le_trans (_ : #|support p :\ z|%:R * w <= _).
     rewrite (_ : \sum_(i | _) p 0 i = \sum_(i in support p :\ z) p 0 i); last first.

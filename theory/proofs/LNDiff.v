@@ -38,7 +38,8 @@ Lemma is_diff_dot n (f df g dg : V -> 'rV[R]_n) x :
   (forall i, is_diff x (fun y => g y 0 i) (fun h => dg h 0 i)) ->
   is_diff x (fun y => dot (f y) (g y)) (fun h => dot (f x) (dg h) + dot (g x) (df h)).
 Proof.
-move=> hf hg; have := is_diff_sum (index_enum [finType of 'I_n]) (fun i => is_diff_mul (hf i) (hg i)).
+move=> hf hg.
+have := is_diff_sum (index_enum [finType of 'I_n]) (fun i => is_diff_mul (hf i) (hg i)).
 by apply: is_diff_ext => h //; rewrite big_split.
 Qed.
 
@@ -131,7 +132,8 @@ by rewrite ln_jac_entry ?gt_eqF // -[RHS]addr0.
 Qed.
 
 Corollary ln_differentiable gamma beta (eps : R) x : 0 < sigma eps x ->
-  differentiable (ln gamma beta eps) x /\ 'd (ln gamma beta eps) x = app (ln_jac gamma eps x) :> (_ -> _).
+  differentiable (ln gamma beta eps) x /\
+  'd (ln gamma beta eps) x = app (ln_jac gamma eps x) :> (_ -> _).
 Proof. by move=> s0; have [] := ln_differential gamma beta s0. Qed.
 
 Theorem rms_differential gamma (eps : R) x : 0 < rms_sigma eps x ->

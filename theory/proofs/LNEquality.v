@@ -333,7 +333,8 @@ Theorem rms_equality_iff n : (forall k, (k < n)%N -> c k != 0) ->
 Proof.
 move=> cn; have fE (k : 'I_n) : `|f k| = `|c k| / rms_sigma (eps k) (y k).
   by rewrite /f normrM normrV ?unitfE ?gt_eqF // (gtr0_norm (s0 k)).
-rewrite -(eq_bigr _ (fun k _ => fE k)); pose A : 'M[R]_(n, d) := \matrix_k h k; split=> [hN|[u [u0 hu]]].
+rewrite -(eq_bigr _ (fun k _ => fE k)); pose A : 'M[R]_(n, d) := \matrix_k h k.
+split=> [hN|[u [u0 hu]]].
   have [full|/missed[u u0 hu]] := boolP (row_full A); last first.
     by exists u; split=> // k kn; have := hu (Ordinal kn); rewrite rowK.
   have rows j : dot (row j A) (row j A) <= d%:R.

@@ -41,7 +41,8 @@ have root r (v : 'rV[R]_d) : 0 < r -> r ^+ 2 = dot v v / d%:R + eps -> Num.sqrt 
   move=> r0 rE; rewrite -ler_sqr ?nnegrE ?(ltW r0) // sqr_sqrtr ?(ltW e0) // rE ler_addr.
   by rewrite divr_ge0 ?dot_ge0 ?ler0n.
 rewrite ler_pdivl_mulr ?sqrtr_gt0 // mulrC -[X in X * _]ger0_norm // -norm2Z norm2_leE dotZl dotZr.
-rewrite mulrA; apply: le_trans (_ : s * t * dot (s^-1 *: a - t^-1 *: b) (s^-1 *: a - t^-1 *: b) <= _).
+rewrite mulrA; set w := s^-1 *: a - t^-1 *: b.
+apply: le_trans (_ : s * t * dot w w <= _).
   by rewrite ler_wpmul2r ?dot_ge0 // ler_pmul ?(root _ _ s0 sE) ?(root _ _ t0 tE).
 rewrite -subr_ge0 (normalised_gap (eps := eps)) ?gt_eqF //.
 have st : 0 <= (s * t)^-1 by rewrite invr_ge0 mulr_ge0 // ltW.
@@ -203,7 +204,8 @@ have wi : w 0 i ^+ 2 + r <= d%:R * r.
       \sum_(j | j != i) w 0 j.
     by rewrite /dot -sum_if; apply: eq_bigr => j _; rewrite !mxE; case: ifP; rewrite ?mul0r ?mul1r.
   have -> : dot (\row_j (if j == i then 0 else w 0 j)) (\row_j (if j == i then 0 else w 0 j)) = r.
-    by rewrite /r /dot -sum_if; apply: eq_bigr => j _; rewrite !mxE; case: ifP; rewrite ?mul0r ?expr2.
+    rewrite /r /dot -sum_if; apply: eq_bigr => j _; rewrite !mxE.
+    by case: ifP; rewrite ?mul0r ?expr2.
   have -> : dot (\row_j (if j == i then 0 else 1) : 'rV[R]_d) (\row_j (if j == i then 0 else 1)) =
       d%:R - 1.
     rewrite -[d%:R]mulr1 -(sum_const d (1 : R)) (bigD1 i) //= addrC addKr -sum_if.
@@ -235,7 +237,8 @@ have [j ji Ej] : exists2 j, j != i & `|gamma 0 j| = g.
     exists (if i == ord0 then Ordinal (d2 : (1 < d)%N) else ord0).
     by case: (eqVneq i ord0) => [->|]; rewrite // eq_sym.
   have [j0 j0i] := o1.
-  exact: (bigmax0_attained_in (P := fun j => j != i) (F := fun j => `|gamma 0 j|) j0i (normr_ge0 _)).
+  pose F j := `|gamma 0 j|.
+  exact: (bigmax0_attained_in (P := fun j => j != i) (F := F) j0i (normr_ge0 _)).
 exists i, j; split=> //; first by rewrite eq_sym.
 have gle : g <= `|gamma 0 i|.
   by rewrite -Ej Ei ninf_ge.
@@ -344,7 +347,8 @@ Proof.
 move=> e0 s0; have [E _] := rms_hat_sqr e0 s0; split=> [|v hv]; rewrite app_rms_jac; last first.
   by rewrite hv mul0r scale0r subr0.
 rewrite E (_ : _ / d%:R = 1 - rms_rho eps x); last by rewrite mulrAC divff // mul1r.
-move: (rms_hat eps x) (rms_rho eps x) => z r; rewrite -{1}[z]scale1r -scalerBl opprB addrC subrK mulrC -scalerA.
+move: (rms_hat eps x) (rms_rho eps x) => z r.
+rewrite -{1}[z]scale1r -scalerBl opprB addrC subrK mulrC -scalerA.
 by rewrite hadamardZ.
 Qed.
 

@@ -272,7 +272,8 @@ split; first by rewrite sE.
 rewrite (ninf_const gamma a) // (ninf_const beta b) //.
 rewrite /nrms (norm_const _ (a + b)) ?addr_ge0 //; last first.
   move=> i; rewrite /ln rvD mxE rvZ sE; set z := _ * _.
-  have zn : `|z| = a by rewrite normrM ga normrM xs normrV ?unitfE ?gt_eqF // gtr0_norm // mulVf ?mulr1 ?gt_eqF.
+  have zn : `|z| = a.
+    by rewrite normrM ga normrM xs normrV ?unitfE ?gt_eqF // gtr0_norm // mulVf ?mulr1 ?gt_eqF.
   have bz : 0 <= beta 0 i * z.
     have -> : beta 0 i * z = beta 0 i * (gamma 0 i * centre x 0 i) / s.
       have e (k l m r : R) : k * (l * (r * m)) = k * (l * m) * r by ring.

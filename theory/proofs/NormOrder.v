@@ -32,7 +32,8 @@ have pi1 := simplex_le1 i sp.
 rewrite (bigD1 i) //= softmax_jac_entry eqxx mulr1n.
 rewrite (eq_bigr (fun j => tau^-1 * (p 0 i * p 0 j))) => [|j ji].
   rewrite -!mulr_sumr sum_others // ger0_norm; first by ring.
-  by have := p0 i; move=> pi0; have -> : p 0 i - p 0 i * p 0 i = p 0 i * (1 - p 0 i) by [ring]; nonneg.
+  have pi0 := p0 i; have -> : p 0 i - p 0 i * p 0 i = p 0 i * (1 - p 0 i) by ring.
+  by nonneg.
 rewrite softmax_jac_entry eq_sym (negbTE ji) mulr0n add0r mulrN normrN ger0_norm //.
 by nonneg.
 Qed.
@@ -47,7 +48,9 @@ by field.
 Qed.
 
 Lemma jac_col_sum_le j : \sum_i `|J i j| <= theta p / (2%:R * tau).
-Proof. by rewrite (eq_bigr (fun i => `|J j i|)) ?jac_row_sum_le // => i _; rewrite jac_symmetric. Qed.
+Proof.
+by rewrite (eq_bigr (fun i => `|J j i|)) ?jac_row_sum_le // => i _; rewrite jac_symmetric.
+Qed.
 
 (* r = infinity. *)
 Theorem jac_inf_inf : opnorm_le (@ninf R n) (@ninf R n) (app J) (theta p / (2%:R * tau)).
@@ -64,7 +67,8 @@ Qed.
 (* r = 1. *)
 Theorem jac_1_1 : opnorm_le (@norm1 R n) (@norm1 R n) (app J) (theta p / (2%:R * tau)).
 Proof.
-have [c0 _] := jac_inf_inf; split=> // x; apply: le_trans (_ : \sum_i \sum_j `|J i j| * `|x 0 j| <= _).
+have [c0 _] := jac_inf_inf; split=> // x.
+apply: le_trans (_ : \sum_i \sum_j `|J i j| * `|x 0 j| <= _).
   apply: ler_sum => i _; rewrite appE; apply: le_trans (ler_norm_sum _ _ _) _.
   by apply: ler_sum => j _; rewrite normrM.
 rewrite exchange_big mulr_sumr; apply: ler_sum => j _.
@@ -103,7 +107,8 @@ End RowSums.
 (* Two tokens: one direction is an eigenvector, whatever the row. *)
 Lemma two_tokens (R : realFieldType) (p : 'rV[R]_2) tau : simplex p -> 0 < tau ->
   theta p = 4%:R * (p 0 0 * p 0 1) /\
-  app (softmax_jac p tau) (signs R [set (0 : 'I_2)]) = (theta p / (2%:R * tau)) *: signs R [set (0 : 'I_2)].
+  app (softmax_jac p tau) (signs R [set (0 : 'I_2)]) =
+    (theta p / (2%:R * tau)) *: signs R [set (0 : 'I_2)].
 Proof.
 move=> sp t0; have [p0 p1] := sp.
 have p01 : p 0 0 + p 0 1 = 1.
@@ -272,7 +277,8 @@ move=> r1 C0 row col; have r0 : 0 < r := lt_le_trans ltr01 r1.
 split=> // x; have pow : psum_pow r (app M x) <= powr C r * psum_pow r x.
   apply: (@le_trans _ _ (\sum_i powr C (r - 1) * \sum_j `|M i j| * powr `|x 0 j| r)).
     apply: ler_sum => i _; apply: le_trans (_ : powr (\sum_j `|M i j| * `|x 0 j|) r <= _).
-      apply: ler_powr (ltW r0) (normr_ge0 _) _; rewrite appE; apply: le_trans (ler_norm_sum _ _ _) _.
+      apply: ler_powr (ltW r0) (normr_ge0 _) _; rewrite appE.
+      apply: le_trans (ler_norm_sum _ _ _) _.
       by apply: ler_sum => j _; rewrite normrM.
     apply: le_trans (powr_weighted r1 _ _) _ => // /=.
     have s0 : 0 <= \sum_j `|M i j| * powr `|x 0 j| r.

@@ -106,7 +106,8 @@ Theorem finite_perturbation_supremum tau u eps : 0 < tau -> 0 <= eps ->
   best <= tanh (eps / tau / 2%:R) /\
   (best = tanh (eps / tau / 2%:R) <-> (exists S, mass p S = m) \/ eps = 0).
 Proof.
-move=> t0 e0 p r m best; set k := expR (eps / tau) in m *; have sp : simplex p := softmax_simplex tau u.
+move=> t0 e0 p r m best; set k := expR (eps / tau) in m *.
+have sp : simplex p := softmax_simplex tau u.
 have k1 : 1 <= k by rewrite -expR0 ler_expR divr_ge0 // ltW.
 have rE : r = k ^+ 2 by rewrite /r /k -mulrA expRMm.
 have k_eq1 : k = 1 <-> eps = 0.

@@ -133,7 +133,8 @@ set j := #|_|; have -> : 2%:R * (j%:R / k%:R) - 1 = ((2 * j)%:R - k%:R) / k%:R :
 rewrite !expr_div_n ler_wpmul2r ?invr_ge0 ?sqr_ge0 //.
 case ok: (odd k) => /=; last by rewrite expr0n sqr_ge0.
 have /orP[lt|lt] : ((2 * j).+1 <= k)%N || (k.+1 <= 2 * j)%N.
-  by have : (2 * j)%N != k; [apply/eqP => e; move: ok; rewrite -e mul2n odd_double | rewrite neq_ltn].
+  have : (2 * j)%N != k by apply/eqP => e; move: ok; rewrite -e mul2n odd_double.
+  by rewrite neq_ltn.
 - have -> : k%:R = (2 * j).+1%:R + (k - (2 * j).+1)%:R :> R by rewrite -natrD subnKC.
   move: (k - _)%N => a; rewrite -natr1.
   by cert (a%:R * (2%:R + a%:R) : R).

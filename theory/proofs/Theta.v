@@ -347,7 +347,7 @@ rewrite /quad app_subl app_outer dotBr dotZr dotC (dotC x p) -expr2; congr (_ - 
 by apply: eq_bigr => i _; rewrite app_diag; ring.
 Qed.
 
-(* ... which is also the sum over pairs of p_i p_j (x_i - x_j)^2 and half the sum over all (i, j). *)
+(* ... which is also the sum over pairs of p_i p_j (x_i - x_j)^2. *)
 Theorem quad_pairs n (p x : 'rV[R]_n) : simplex p ->
   quad p x = \sum_(i < n) \sum_(j < n | (i < j)%N) p 0 i * p 0 j * (x 0 i - x 0 j) ^+ 2.
 Proof.
@@ -360,7 +360,8 @@ have half : \sum_i \sum_j F i j = 2%:R * \sum_(i < n) \sum_(j < n | (i < j)%N) F
     rewrite (bigID (fun j : 'I_n => j == i)) /= big1 => [|j /andP[_ /eqP ->]].
       by rewrite add0r; apply: eq_bigl => j; rewrite -leqNgt ltn_neqAle andbC.
     by rewrite /F subrr expr0n mulr0.
-  have -> : \sum_(i < n) \sum_(j < n | (j < i)%N) F i j = \sum_(i < n) \sum_(j < n | (i < j)%N) F i j.
+  have -> : \sum_(i < n) \sum_(j < n | (j < i)%N) F i j =
+      \sum_(i < n) \sum_(j < n | (i < j)%N) F i j.
     rewrite (exchange_big_dep predT) //=; apply: eq_bigr => i _; apply: eq_bigr => j _.
     by rewrite /F; ring.
   by ring.
