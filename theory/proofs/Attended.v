@@ -2,8 +2,10 @@
 From mathcomp Require Import all_ssreflect ssralg ssrnum matrix zmodp.
 From mathcomp Require Import mathcomp_extra.
 From mathcomp Require Import ring.
-From mathcomp Require Import boolp reals classical_sets functions topology normedtype derive exp sequences.
-From AttentionSensitivity Require Import Base Geometry Theta MHA Attention LayerNorm LNLip LNProducts.
+From mathcomp Require Import boolp reals classical_sets functions topology normedtype derive.
+From mathcomp Require Import exp sequences.
+From AttentionSensitivity Require Import Base Geometry Theta MHA Attention LayerNorm LNLip.
+From AttentionSensitivity Require Import LNProducts.
 From AttentionSensitivity Require Import OpNorm Collected Layers Depth.
 Set Implicit Arguments.
 Unset Strict Implicit.
@@ -138,7 +140,8 @@ split=> // [g Zg|Z0 ZE].
   apply: le_trans (norm2_row_le _ i); rewrite rowE -[leLHS]ger0_norm ?norm2_ge0 // -sqrtr_sqr.
   by rewrite ler_wsqrtr // (bigD1 g) //= ler_addl sumr_ge0 // => h _; apply: sqr_ge0.
 have sumE : \sum_h ninf2 (Z h) ^+ 2 = H%:R * ninf2 Z0 ^+ 2.
-  by rewrite (eq_bigr (fun=> ninf2 Z0 ^+ 2)) => [|h _]; rewrite ?ZE // sumr_const card_ord mulr_natl.
+  by rewrite (eq_bigr (fun=> ninf2 Z0 ^+ 2)) => [|h _]; rewrite ?ZE //
+    sumr_const card_ord mulr_natl.
 have eqr : ninf2 (\mxrow_h Z h) = Num.sqrt H%:R * ninf2 Z0.
   have r i : norm2 (row i (\mxrow_h Z h)) = Num.sqrt H%:R * norm2 (row i Z0).
     rewrite rowE (eq_bigr (fun=> norm2 (row i Z0) ^+ 2)) => [|h _]; last by rewrite ZE.

@@ -50,7 +50,8 @@ Proof.
 move=> gd; elim: n l x => [|n IH] l x; first exact: is_diff_id.
 rewrite pre_jacsS.
 have step : is_diff x (pre_step g l) (fun h => h + pre_jac g l x 0 h).
-  rewrite /pre_jac addn0; apply: is_diff_ext (is_diffD (is_diff_id x) (differentiableP (gd l x))) => //.
+  rewrite /pre_jac addn0.
+  apply: is_diff_ext (is_diffD (is_diff_id x) (differentiableP (gd l x))) => //.
 exact: is_diff_comp step (IH l.+1 (pre_step g l x)).
 Qed.
 

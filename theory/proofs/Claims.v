@@ -9,7 +9,8 @@ From mathcomp Require Import mathcomp_extra boolp reals classical_sets functions
 From mathcomp Require Import normedtype derive sequences exp finset.
 From AttentionSensitivity Require Import Base Theta Regimes Greedy Closed Concentration.
 From AttentionSensitivity Require Import Words WordsExtra DiffTools MeanValue Softmax Logits.
-From AttentionSensitivity Require Import Geometry LayerNorm LNLip LNProducts LNDiff OpNorm Collected.
+From AttentionSensitivity Require Import Geometry LayerNorm LNLip LNProducts LNDiff OpNorm.
+From AttentionSensitivity Require Import Collected.
 From AttentionSensitivity Require Import AppendixA MHA Attention Layers Chain Depth Attended Wholes.
 From AttentionSensitivity Require Import Transfer Envelope NormOrder Tilt Perturb Spread LNEquality.
 From AttentionSensitivity Require Import Invariance.
@@ -722,7 +723,8 @@ Theorem claim_theorem_4_1_step_output (R : realType) L m d (Z : 'M[R]_(L, m))
     (WO : 'M[R]_(m, d.+1)) :
   [/\ ninf2 (Z *m WO) <= spectral WO * ninf2 Z,
       ninfrms (Z *m WO) <= spectral WO * (ninf2 Z / Num.sqrt d.+1%:R) &
-      forall i, norm2 (row i Z) = ninf2 Z -> norm2 (row i Z *m WO) = spectral WO * norm2 (row i Z) ->
+      forall i, norm2 (row i Z) = ninf2 Z ->
+        norm2 (row i Z *m WO) = spectral WO * norm2 (row i Z) ->
         ninf2 (Z *m WO) = spectral WO * ninf2 Z].
 Proof. exact: (output_whole Z (spectral_bound WO)). Qed.
 
@@ -774,9 +776,9 @@ Theorem claim_theorem_4_6_part_2 (R : rcfType) d (gamma y : 'rV[R]_d.+1) eps :
         opnorm_le N N (fun v => app (ln_jac gamma eps y) v - v) c -> 1 <= c].
 Proof. exact: theorem_4_6_2_whole. Qed.
 
-(* Theorem 4.6(3): the expansion of the derivative into the LayerNorm-only term and the terms with an
-   attention factor, and the words: inl k is the LayerNorm Jacobian of layer l + k, inr k that of its
-   attention; letters are listed in the order in which they act. *)
+(* Theorem 4.6(3): the expansion of the derivative into the LayerNorm-only term and the terms with
+   an attention factor, and the words: inl k is the LayerNorm Jacobian of layer l + k, inr k that of
+   its attention; letters are listed in the order in which they act. *)
 Theorem claim_theorem_4_6_part_3 (R : realType) (V : normedModType R) (G N : nat -> V -> V) l n x
     (C := post_jacs G N l n x) :
   (forall k y, differentiable (G k) y) -> (forall k y, differentiable (N k) y) ->

@@ -1,5 +1,5 @@
 (* What theta says of single rows beyond Section 3's list: signs of the Jacobian at a vertex, which
-   rows have a small theta, theta as a variance and as a mean deviation, rows of near-equal logits. *)
+   rows have a small theta, theta as a variance and as a mean deviation. *)
 From mathcomp Require Import all_ssreflect ssralg ssrnum matrix zmodp.
 From mathcomp Require Import mathcomp_extra.
 From mathcomp Require Import ring.
@@ -207,7 +207,8 @@ Qed.
 
 (* ... and, scaled, for values in any interval: Popoviciu's inequality, refined. *)
 Theorem popoviciu n (p : 'rV[R]_n) (a b : R) : simplex p -> a <= b ->
-  is_max (fun x : 'rV[R]_n => forall i, a <= x 0 i <= b) (variance p) (theta p * (b - a) ^+ 2 / 4%:R).
+  is_max (fun x : 'rV[R]_n => forall i, a <= x 0 i <= b) (variance p)
+    (theta p * (b - a) ^+ 2 / 4%:R).
 Proof.
 move=> sp ab; set m := (a + b) / 2%:R; set h := (b - a) / 2%:R.
 have h0 : 0 <= h by rewrite divr_ge0 ?ler0n ?subr_ge0.

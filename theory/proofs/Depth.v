@@ -1,10 +1,10 @@
-(* Sublayers of attention behind or before LayerNorm, and their stacks: Theorem 4.5(1), Theorem 4.6
-   for concrete modules, the shift invariance of pre-LN stacks and the left kernel of post-LN ones. *)
+(* The differential of LayerNorm on states and of an attention sublayer behind it: Theorem 4.5(1). *)
 From mathcomp Require Import all_ssreflect ssralg ssrnum matrix zmodp.
 From mathcomp Require Import mathcomp_extra.
 From mathcomp Require Import ring.
 From mathcomp Require Import boolp reals classical_sets functions topology normedtype derive.
-From AttentionSensitivity Require Import Base Geometry Words DiffTools MHA Attention LayerNorm LNLip.
+From AttentionSensitivity Require Import Base Geometry Words DiffTools MHA Attention.
+From AttentionSensitivity Require Import LayerNorm LNLip.
 From AttentionSensitivity Require Import LNDiff LNProducts OpNorm Collected Layers Chain.
 Set Implicit Arguments.
 Unset Strict Implicit.

@@ -3,7 +3,8 @@
 From mathcomp Require Import all_ssreflect ssralg ssrnum matrix zmodp.
 From mathcomp Require Import mathcomp_extra.
 From mathcomp Require Import ring.
-From mathcomp Require Import boolp reals classical_sets functions topology normedtype derive exp sequences.
+From mathcomp Require Import boolp reals classical_sets functions topology normedtype derive.
+From mathcomp Require Import exp sequences.
 From AttentionSensitivity Require Import Base Theta Regimes Concentration DiffTools Softmax.
 Set Implicit Arguments.
 Unset Strict Implicit.
@@ -17,7 +18,10 @@ Variable R : realType.
 Implicit Types tau Delta eta : R.
 
 Lemma softmax_total n tau (u : 'rV[R]_n.+1) : 0 < \sum_k expR (u 0 k / tau).
-Proof. by rewrite big_ord_recl ltr_paddr ?expR_gt0 // sumr_ge0 // => k _; rewrite ltW ?expR_gt0. Qed.
+Proof.
+rewrite big_ord_recl ltr_paddr ?expR_gt0 // sumr_ge0 // => k _.
+by rewrite ltW ?expR_gt0.
+Qed.
 
 Lemma softmax_gt0 n tau (u : 'rV[R]_n.+1) i : 0 < softmax tau u 0 i.
 Proof. by rewrite mxE divr_gt0 ?expR_gt0 ?softmax_total. Qed.

@@ -79,7 +79,8 @@ Theorem theorem_4_5_3_whole (R : realType) n :
   (forall (V : lmodType R) (N : V -> R) (t : R) (x : V), is_norm N -> x != 0 -> 0 < t -> t <= 1 ->
      is_opnorm N N (residual_chain (nseq n (scaling V (- t)))) ((1 - t) ^+ n)).
 Proof.
-have [s _ w] := pre_words n; split; first by split; [exact: s | exact: one_bare_identity | exact: w].
+have [s _ w] := pre_words n; split.
+  by split; [exact: s | exact: one_bare_identity | exact: w].
 split=> [V J x|V N t x Nn x0 t0 t1]; first exact: read_no_factor.
 have [N0 NZ _] := Nn; have p0 : 0 <= (1 - t) ^+ n by rewrite exprn_ge0 // subr_ge0.
 have Nx : 0 < N x by rewrite lt_def (is_norm_ge0 x Nn) andbT; apply: contraNneq x0 => /N0 ->.
@@ -120,6 +121,7 @@ have [_ blocks] := token_product_le gamma e0 s0 n i.
 rewrite /F /seq_product /seq_ln_jac row_fcomp; apply: le_trans (blocks _) _.
 apply: ler_pmul; rewrite ?norm2_ge0 ?norm2_row_le //.
   by apply: prodr_ge0 => k _; apply: token_factor_ge0.
-apply: (prod_geometric (a := fun k => token_factor gamma eps Y k i)) => k kn; rewrite token_factor_ge0 //=.
+apply: (prod_geometric (a := fun k => token_factor gamma eps Y k i)) => k kn.
+rewrite token_factor_ge0 //=.
 by apply: le_trans (H k kn); exact: (bigmax0_ge (fun i => token_factor gamma eps Y k i)).
 Qed.

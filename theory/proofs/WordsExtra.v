@@ -57,7 +57,8 @@ Section Letters.
 Implicit Types (b : seq bool) (m k : nat).
 
 Let letters b m : seq (nat + nat) :=
-  flatten [seq (if c.1 then [:: inr c.2; inl c.2] else [:: inl c.2]) | c <- zip b (iota m (size b))].
+  flatten [seq (if c.1 then [:: inr c.2; inl c.2] else [:: inl c.2])
+    | c <- zip b (iota m (size b))].
 
 Lemma letters_ge b m k : inr k \in letters b m -> (m <= k)%N.
 Proof.
