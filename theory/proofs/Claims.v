@@ -1,0 +1,1091 @@
+(* Every claim that these proofs establish, restated in full: `claim_ID` for the claim ID of the
+   registry. A reader needs this file and the definitions it names; README.md says how to read it.
+
+   Conventions. A vector is a row 'rV[R]_n; a state has one token a row; `app M x` is the product
+   M x. R is any ordered field of the kind named: realFieldType where no root is taken, rcfType
+   where one is, realType where analysis is used. L.+1 stands for L >= 1. *)
+From mathcomp Require Import all_ssreflect ssralg ssrnum matrix zmodp.
+From mathcomp Require Import mathcomp_extra boolp reals classical_sets functions topology.
+From mathcomp Require Import normedtype derive sequences exp finset.
+From AttentionSensitivity Require Import Base Theta Regimes Greedy Closed Concentration.
+From AttentionSensitivity Require Import Words WordsExtra DiffTools MeanValue Softmax Logits.
+From AttentionSensitivity Require Import Geometry LayerNorm LNLip LNProducts LNDiff OpNorm.
+From AttentionSensitivity Require Import Collected.
+From AttentionSensitivity Require Import AppendixA MHA Attention Layers Chain Depth Attended Wholes.
+From AttentionSensitivity Require Import Transfer Envelope NormOrder Tilt Perturb Spread LNEquality.
+From AttentionSensitivity Require Import Invariance.
+Set Implicit Arguments.
+Unset Strict Implicit.
+Unset Printing Implicit Defensive.
+Import Order.TTheory GRing.Theory Num.Theory.
+Import numFieldNormedType.Exports.
+Local Open Scope ring_scope.
+
+(* ---- Section 3 ---- *)
+
+(* Definition 3.1: the maximum over subsets, its range, and its second form. *)
+Theorem claim_definition_3_1 (R : realFieldType) n (p : 'rV[R]_n) : simplex p ->
+  [/\ is_max (fun _ => True) (fun S => 4%:R * (mass p S * (1 - mass p S))) (theta p),
+      0 <= theta p <= 1 &
+      is_max (fun _ => True) (fun S => 1 - (2%:R * mass p S - 1) ^+ 2) (theta p)].
+Proof. exact: definition_theta. Qed.
+
+(* Theorem 3.2, the Jacobian. *)
+Theorem claim_theorem_3_2_jacobian (R : realType) L (u : 'rV[R]_L.+1) (tau : R) : 0 < tau ->
+  is_diff u (softmax tau)
+    (app (tau^-1 *: (diag_mx (softmax tau u) - outer (softmax tau u) (softmax tau u)))).
+Proof. by move=> _; exact: softmax_differential. Qed.
+
+(* Theorem 3.2, the norm. *)
+Theorem claim_theorem_3_2_norm (R : realType) L (u : 'rV[R]_L.+1) (tau : R) : 0 < tau ->
+  is_opnorm (@ninf R L.+1) (@norm1 R L.+1) ('d (softmax tau) u) (theta (softmax tau u) / tau) /\
+  is_max (fun _ => True) (bisection (softmax tau u)) (theta (softmax tau u)).
+Proof.
+by move=> tau0; exact: (conj (softmax_differential_norm u tau0) (theta_is_max (softmax tau u))).
+Qed.
+
+(* Theorem 3.2, the maximiser: the sign vector of every optimal subset, of which there may be
+   several, the empty one among them. *)
+Theorem claim_theorem_3_2_attain (R : realFieldType) :
+  (forall n (p : 'rV[R]_n) (tau : R) S, simplex p -> 0 < tau -> bisection p S = theta p ->
+     [/\ vertex (signs R S), ninf (signs R S) = 1 &
+         norm1 (app (softmax_jac p tau) (signs R S)) = theta p / tau]) /\
+  (exists n (p : 'rV[R]_n) (S : {set 'I_n}), [/\ simplex p, S != set0, bisection p S = theta p &
+     bisection p set0 = theta p]).
+Proof. exact: (conj (@jac_attained R) (@optimal_subsets_vary R)). Qed.
+
+(* Appendix B, proof of Theorem 3.2: convexity and the vertices of the cube. *)
+Theorem claim_theorem_3_2_proof_vertex (R : realFieldType) n (p : 'rV[R]_n) (tau : R) :
+  convex (fun x => norm1 (app (softmax_jac p tau) x)) /\
+  forall x, ninf x <= 1 ->
+    exists2 v, vertex v & norm1 (app (softmax_jac p tau) x) <= norm1 (app (softmax_jac p tau) v).
+Proof.
+exact: (conj (convex_norm1_app (softmax_jac p tau)) (norm1_app_vertex (softmax_jac p tau))).
+Qed.
+
+(* Appendix B, proof of Theorem 3.2: alpha = p.x and the entries of J x at a vertex. *)
+Theorem claim_theorem_3_2_proof_alpha (R : realFieldType) n (p x : 'rV[R]_n) (tau : R)
+    (q := mass p [set i | x 0 i == 1]) :
+  simplex p -> 0 < tau -> vertex x ->
+  [/\ dot p x = 2%:R * q - 1, -1 <= dot p x <= 1,
+      forall i, app (softmax_jac p tau) x 0 i = p 0 i * (x 0 i - dot p x) / tau &
+      forall i, app (softmax_jac p tau) x 0 i != 0 ->
+        Num.sg (app (softmax_jac p tau) x 0 i) = x 0 i].
+Proof. exact: vertex_entries. Qed.
+
+(* Below Definition 3.1: theta vanishes only for one-hot rows, and softmax rows are none. *)
+Theorem claim_claim_theta_zero (R : realType) :
+  (forall n (p : 'rV[R]_n), simplex p -> theta p = 0 <-> exists i, p = delta_mx 0 i) /\
+  (forall n (u : 'rV[R]_n.+2) tau,
+     (forall i, softmax tau u <> delta_mx 0 i) /\ 0 < theta (softmax tau u)).
+Proof. exact: (conj (@theta_zero R) (@softmax_theta_gt0 R)). Qed.
+
+(* Implications for training: near-equal logits on n keys, rows of equal logits, one visible key. *)
+Theorem claim_claim_init_rows (R : realType) :
+  (forall n (u : 'rV[R]_n.+1) tau Delta (r := expR (Delta / tau)), 0 < tau ->
+     (forall i j, `|u 0 i - u 0 j| <= Delta) ->
+     pmax (softmax tau u) <= r / n.+1%:R /\ 1 - (r / n.+1%:R) ^+ 2 <= theta (softmax tau u)) /\
+  (forall tau Delta eta, 0 < tau -> 0 < eta -> exists N, forall n (u : 'rV[R]_n.+1), (N <= n)%N ->
+     (forall i j, `|u 0 i - u 0 j| <= Delta) -> 1 - eta <= theta (softmax tau u)) /\
+  (forall n (u : 'rV[R]_n.+1) tau, (forall i j, u 0 i = u 0 j) ->
+     theta (softmax tau u) = if odd n.+1 then 1 - (n.+1%:R ^+ 2)^-1 else 1) /\
+  (forall p : 'rV[R]_1, simplex p -> theta p = 0).
+Proof.
+exact: (conj (@near_equal_logits R) (conj (@near_equal_logits_limit R)
+  (conj (@equal_logits R) (@one_key R)))).
+Qed.
+
+(* Implications for training: moderate concentration. *)
+Theorem claim_claim_moderate (R : realFieldType) n (p : 'rV[R]_n) : simplex p ->
+  pmax p <= 2%:R^-1 -> 8%:R / 9%:R <= theta p.
+Proof. exact: theta_half. Qed.
+
+(* Remark 3.3: the Laplacian. *)
+Theorem claim_remark_3_3_laplacian (R : realFieldType) n (p : 'rV[R]_n) : simplex p ->
+  [/\ diag_mx p - outer p p = laplacian (fun i j => p 0 i * p 0 j),
+      forall i, \sum_(k | k != i) p 0 i * p 0 k = p 0 i * (1 - p 0 i),
+      app (diag_mx p - outer p p) (ones n) = 0,
+      forall x, quad p x = \sum_(i < n) \sum_(j < n | (i < j)%N)
+        p 0 i * p 0 j * (x 0 i - x 0 j) ^+ 2 &
+      forall x, 0 <= quad p x].
+Proof. exact: laplacian_of_row. Qed.
+
+(* Remark 3.3: the quadratic form at a sign vector, and the cut. *)
+Theorem claim_remark_3_3_cut (R : realFieldType) n (p : 'rV[R]_n) S : simplex p ->
+  [/\ quad p (signs R S) = 1 - (2%:R * mass p S - 1) ^+ 2,
+      quad p (signs R S) = 4%:R * (mass p S * (1 - mass p S)) &
+      quad p (signs R S) = 4%:R * cut (fun i j => p 0 i * p 0 j) S].
+Proof. exact: quad_signs. Qed.
+
+(* Remark 3.3: theta is four times the maximum cut, and the maximum over sign vectors. *)
+Theorem claim_remark_3_3_maxcut (R : realFieldType) n (p : 'rV[R]_n) : simplex p ->
+  is_max (fun _ => True) (fun S => 4%:R * cut (fun i j => p 0 i * p 0 j) S) (theta p) /\
+  is_max (@vertex R n) (quad p) (theta p).
+Proof. exact: theta_maxcut. Qed.
+
+(* Corollary 3.4(1). *)
+Theorem claim_corollary_3_4_part_1 (R : realFieldType) L : (0 < L)%N ->
+  simplex (const_mx L%:R^-1 : 'rV[R]_L) /\
+  theta (const_mx L%:R^-1 : 'rV[R]_L) = if odd L then 1 - (L%:R ^+ 2)^-1 else 1.
+Proof. exact: theta_uniform. Qed.
+
+(* Corollary 3.4(2). *)
+Theorem claim_corollary_3_4_part_2 (R : realFieldType) n (i : 'I_n) :
+  simplex (delta_mx 0 i : 'rV[R]_n) /\ theta (delta_mx 0 i : 'rV[R]_n) = 0.
+Proof. exact: theta_one_hot. Qed.
+
+(* Corollary 3.4(3). *)
+Theorem claim_corollary_3_4_part_3 (R : realFieldType) n (p : 'rV[R]_n) i kappa : simplex p ->
+  p 0 i = 1 - kappa -> kappa <= 2%:R^-1 -> theta p = 4%:R * (kappa * (1 - kappa)).
+Proof. exact: theta_dominant. Qed.
+
+(* Corollary 3.4(4). *)
+Theorem claim_corollary_3_4_part_4 (R : realFieldType) n (S : {set 'I_n}) (k := #|S|) :
+  (0 < k)%N ->
+  theta (\row_i (if i \in S then k%:R^-1 else 0) : 'rV[R]_n) =
+    1 - (1 - (2 * k./2)%:R / k%:R) ^+ 2.
+Proof. exact: theta_topk. Qed.
+
+(* Corollary 3.4(5), and that a prefix of any order t of the tokens gives as much. *)
+Theorem claim_corollary_3_4_part_5 (R : realFieldType) n (p : 'rV[R]_n) : simplex p ->
+  1 - pmax p ^+ 2 <= theta p /\
+  forall t : seq 'I_n, perm_eq t (enum 'I_n) -> exists2 k, (k <= n)%N &
+    1 - pmax p ^+ 2 <= 4%:R * (psum p t k * (1 - psum p t k)).
+Proof.
+by move=> sp; exact: (conj (theta_pmax sp) (fun t et => theta_pmax_prefix sp et)).
+Qed.
+
+(* Appendix B, proof of Corollary 3.4(5): the two prefix sums around 1/2. *)
+Theorem claim_corollary_3_4_part_5_step_crossing (R : realFieldType) n (p : 'rV[R]_n) t i0 k :
+  simplex p -> perm_eq t (enum 'I_n) -> (k < n)%N -> first_half p t k.+1 ->
+  let pk := p 0 (nth i0 t k) in
+  [/\ psum p t k < 2%:R^-1, 2%:R^-1 <= psum p t k + pk &
+      `|2%:R * psum p t k - 1| <= pk \/ `|2%:R * (psum p t k + pk) - 1| <= pk].
+Proof. exact: crossing_step. Qed.
+
+(* ---- Section 4 and Appendix C: depth ---- *)
+
+(* Below Theorem 4.5: the alternating chain from layer l to layer l + n. *)
+Theorem claim_example_alternating (R : realType) (a : R) l :
+  (forall m,
+     \prod_(l <= k < l + m.*2) (1 + (-1) ^+ k * a) = (1 - a ^+ 2) ^+ m /\
+     \prod_(l <= k < l + m.*2.+1) (1 + (-1) ^+ k * a) =
+       (1 - a ^+ 2) ^+ m * (1 + (-1) ^+ l * a)) /\
+  ((forall eta, 0 < eta -> exists M, forall n, (M <= n)%N ->
+      `|\prod_(l <= k < l + n) (1 + (-1) ^+ k * a)| < eta) <->
+   0 < `|a| < Num.sqrt 2%:R).
+Proof. exact: (conj (alternating_chain a l) (alternating_decay a l)). Qed.
+
+(* ---- Appendix B, Remark B.2 ---- *)
+
+(* Remark B.2: theta(p)/tau against the constant 1/(2 tau). *)
+Theorem claim_remark_b_2_unordered (R : rcfType) (c := (2%:R + Num.sqrt 2%:R) / 4%:R : R) :
+  (forall n (p : 'rV[R]_n) tau, simplex p -> 0 < tau ->
+     [/\ theta p / tau > (2%:R * tau)^-1 <-> pmax p < c,
+         theta p / tau = (2%:R * tau)^-1 <-> pmax p = c &
+         theta p / tau < (2%:R * tau)^-1 <-> pmax p > c]) /\
+  (exists n, exists2 p : 'rV[R]_n, simplex p & 2%:R^-1 < theta p) /\
+  (exists n, exists2 p : 'rV[R]_n, simplex p & theta p < 2%:R^-1).
+Proof. exact: (conj (@theta_against_half R) (@theta_half_both_ways R)). Qed.
+
+(* ---- Appendix D.2 ---- *)
+
+(* The example: greedy takes {1} and certifies 0.96, theta is 1, through {1, 4} and {2, 3} only. *)
+Theorem claim_greedy_example (R : realFieldType)
+    (p := row_of [:: 4%:R / 10%:R; 3%:R / 10%:R; 2%:R / 10%:R; 1 / 10%:R] : 'rV[R]_4) :
+  [/\ simplex p, descending p (enum 'I_4), greedy_index p (enum 'I_4) 1,
+      certificate p (enum 'I_4) 1 = 96%:R / 100%:R & theta p = 1] /\
+  forall S, bisection p S = theta p <->
+    S = at_positions _ [:: 0; 3]%N \/ S = at_positions _ [:: 1; 2]%N.
+Proof. exact: greedy_example_values. Qed.
+
+(* ---- Appendix E ---- *)
+
+(* Attention sinks: a small theta is a large weight. *)
+Theorem claim_claim_sinks (R : rcfType) n (p : 'rV[R]_n) eta : simplex p ->
+  0 < eta -> eta <= 8%:R / 9%:R ->
+  theta p < eta <-> (1 + Num.sqrt (1 - eta)) / 2%:R < pmax p.
+Proof. by move=> sp _; exact: theta_small. Qed.
+
+(* On Xiao et al. (2024). *)
+Theorem claim_xiao_2024 (R : realFieldType) n (p : 'rV[R]_n) : simplex p ->
+  (forall i, 4%:R * (p 0 i * (1 - p 0 i)) <= theta p /\
+     (2%:R^-1 <= p 0 i -> theta p = 4%:R * (p 0 i * (1 - p 0 i)))) /\
+  (pmax p <= 2%:R / 3%:R -> 8%:R / 9%:R <= theta p).
+Proof. by move=> sp; exact: (conj (fun i => theta_token i sp) (theta_moderate sp)). Qed.
+
+(* ---- Beyond the paper ---- *)
+
+(* The greedy theorem. t is a descending order, g the argmin over prefixes, ties broken anyhow. *)
+Theorem claim_beyond_greedy_theorem (R : realFieldType) :
+  (forall n (p : 'rV[R]_n) t g, simplex p -> descending p t -> greedy_index p t g ->
+     [/\ (exists2 k, (0 < k <= n)%N & first_half p t k),
+         first_half p t 1 ->
+           certificate p t g = theta p /\ theta p = 4%:R * (pmax p * (1 - pmax p)),
+         forall k, (1 < k <= n)%N -> first_half p t k ->
+           1 - ((2 * k - 1)%:R ^+ 2)^-1 <= certificate p t g /\
+           8%:R / 9%:R <= 1 - ((2 * k - 1)%:R ^+ 2)^-1 :> R &
+         [/\ theta p - certificate p t g <= 9%:R^-1,
+             certificate p t g < 8%:R / 9%:R -> certificate p t g = theta p &
+             (#|support p| <= 3)%N -> certificate p t g = theta p]]) /\
+  (forall g, greedy_index (level_row (3%:R^-1 : R)) (enum 'I_4) g ->
+     theta (level_row (3%:R^-1 : R)) - certificate (level_row 3%:R^-1) (enum 'I_4) g = 9%:R^-1).
+Proof. exact: (conj (@greedy_theorem R) (@greedy_gap_attained R)). Qed.
+
+(* What a value of the certificate says of theta. *)
+Theorem claim_beyond_greedy_levels (R : rcfType) c :
+  (c < 8%:R / 9%:R -> forall n (p : 'rV[R]_n) t g, simplex p -> descending p t ->
+     greedy_index p t g -> certificate p t g = c -> theta p = c) /\
+  (8%:R / 9%:R <= c -> c < 1 -> exists n (p : 'rV[R]_n) t,
+     [/\ simplex p, descending p t, theta p = 1 &
+         exists2 g, greedy_index p t g & certificate p t g = c]).
+Proof. exact: (conj (@greedy_level_below R c) (@greedy_levels R c)). Qed.
+
+(* theta below 8/9, and the bound by the largest weight: r = ceil(1/(2 pmax)). *)
+Theorem claim_beyond_theta_below_8_9 (R : realFieldType) :
+  (forall n (p : 'rV[R]_n), simplex p ->
+     (theta p < 8%:R / 9%:R <-> 2%:R / 3%:R < pmax p) /\
+     forall r, (0 < r)%N -> (r - 1)%:R < (2%:R * pmax p)^-1 <= r%:R ->
+       1 - ((2 * r - 1)%:R ^+ 2)^-1 <= theta p) /\
+  (forall r, (0 < r)%N ->
+     theta (uniform R (2 * r - 1)) = 1 - ((2 * r - 1)%:R ^+ 2)^-1 /\
+     ((r - 1)%:R : R) < (2%:R * pmax (uniform R (2 * r - 1)))^-1 <= r%:R).
+Proof. exact: (conj (@theta_below_and_ceil R) (@theta_ceil_tight R)). Qed.
+
+(* theta as the largest variance, and Popoviciu's inequality refined. *)
+Theorem claim_beyond_variance (R : realFieldType) n (p : 'rV[R]_n) : simplex p ->
+  (is_max (fun x => ninf x <= 1) (variance p) (theta p) /\
+   forall S, bisection p S = theta p -> variance p (signs R S) = theta p) /\
+  forall a b : R, a <= b ->
+    is_max (fun x : 'rV[R]_n => forall i, a <= x 0 i <= b) (variance p)
+      (theta p * (b - a) ^+ 2 / 4%:R).
+Proof. by move=> sp; exact: (conj (theta_largest_variance sp) (fun a b => popoviciu sp)). Qed.
+
+(* theta as the largest mean absolute deviation. *)
+Theorem claim_beyond_variance_deviation (R : realFieldType) n (p : 'rV[R]_n) : simplex p ->
+  is_max (fun x => ninf x <= 1) (deviation p) (theta p).
+Proof. exact: theta_largest_deviation. Qed.
+
+(* ---- Section 2 ---- *)
+
+(* Definition 2.2: both are norms, and what they are of matrices with entries c and -c. *)
+Theorem claim_definition_2_2 (R : rcfType) :
+  (forall L d, is_norm (@ninfrms R L d.+1 : [lmodType R of 'M[R]_(L, d.+1)] -> R)) /\
+  (forall L d, is_norm (@ninf2 R L d : [lmodType R of 'M[R]_(L, d)] -> R)) /\
+  (forall L d (X : 'M[R]_(L.+1, d.+1)) c,
+     (forall i j, X i j = c \/ X i j = - c) -> ninfrms X = `|c|).
+Proof. exact: (conj (@ninfrms_norm R) (conj (@ninf2_norm R) (@ninfrms_const R))). Qed.
+
+(* After Definition 2.2. *)
+Theorem claim_fact_row_norm_relation (R : rcfType) L d (X : 'M[R]_(L, d)) :
+  ninfrms X = ninf2 X / Num.sqrt d%:R.
+Proof. exact: ninfrmsE. Qed.
+
+(* Section 2.1, first display. *)
+Theorem claim_ineq_frobenius_1 (R : rcfType) :
+  (forall L m d (A : 'M[R]_(L, m)) (X : 'M[R]_(m, d)), frob (A *m X) <= frob A * frob X) /\
+  (forall L m d (u : 'rV[R]_L) (v : 'rV[R]_m) (w : 'rV[R]_d),
+     frob (outer u v *m outer v w) = frob (outer u v) * frob (outer v w)).
+Proof. exact: (conj (@frob_mul R) (@frob_mul_eq R)). Qed.
+
+Theorem claim_ineq_frobenius_2 (R : rcfType) L m (A : 'M[R]_(L, m)) : row_stochastic A ->
+  frob A <= Num.sqrt L%:R /\
+  (frob A = Num.sqrt L%:R <-> forall i, exists j, row i A = delta_mx 0 j).
+Proof. exact: frob_stochastic. Qed.
+
+(* Section 2.1, second display. *)
+Theorem claim_ineq_sandwich (R : rcfType) L d (X : 'M[R]_(L.+1, d.+1)) :
+  [/\ frob X / Num.sqrt (L.+1 * d.+1)%:R <= ninfrms X,
+      ninfrms X <= frob X / Num.sqrt d.+1%:R,
+      frob X / Num.sqrt (L.+1 * d.+1)%:R = ninfrms X <->
+        forall i j, norm2 (row i X) = norm2 (row j X) &
+      ninfrms X = frob X / Num.sqrt d.+1%:R <->
+        forall i j, row i X != 0 -> row j X != 0 -> i = j].
+Proof. exact: sandwich. Qed.
+
+(* Section 2.1, second operation: attention outputs are convex combinations of values. *)
+Theorem claim_fact_attention_convex (R : rcfType) L m d (A : 'M[R]_(L, m)) (V : 'M[R]_(m, d)) i :
+  row_stochastic A ->
+  (row i (A *m V) = \sum_j (row i A) 0 j *: row j V /\ norm2 (row i (A *m V)) <= ninf2 V) /\
+  forall w, norm2 w = ninf2 V -> (forall j, A i j != 0 -> row j V = w) ->
+    norm2 (row i (A *m V)) = ninf2 V.
+Proof.
+by move=> sA; exact: (conj (attention_convex V i sA)
+  (fun w => @attention_convex_eq R L m d A V i w sA)).
+Qed.
+
+(* Lemma 2.3. *)
+Theorem claim_lemma_2_3 (R : rcfType) :
+  (forall L m d (A : 'M[R]_(L, m)) (V : 'M[R]_(m, d)), row_stochastic A ->
+     ninfrms (A *m V) <= ninfrms V) /\
+  (forall L m d (A : 'M[R]_(L.+1, m)) (V : 'M[R]_(m, d)) w, row_stochastic A ->
+     (forall j, row j V = w) -> ninfrms (A *m V) = ninfrms V).
+Proof. exact: (conj (@attention_nonexpansive R) (@attention_nonexpansive_eq R)). Qed.
+
+(* Appendix A, the two steps of the proof of Lemma 2.3. *)
+Theorem claim_lemma_2_3_step_convex (R : rcfType) n d (a : 'rV[R]_n) (v : 'I_n -> 'rV[R]_d) :
+  simplex a ->
+  norm2 (\sum_j a 0 j *: v j) <= \sum_j a 0 j * norm2 (v j) /\
+  forall w (s : 'I_n -> R), (forall j, 0 <= s j) -> (forall j, a 0 j != 0 -> v j = s j *: w) ->
+    norm2 (\sum_j a 0 j *: v j) = \sum_j a 0 j * norm2 (v j).
+Proof. by move=> sa; exact: (conj (mix_convex v sa) (mix_convex_eq sa)). Qed.
+
+Theorem claim_lemma_2_3_step_max (R : rcfType) n d (a : 'rV[R]_n) (v : 'I_n -> 'rV[R]_d)
+    (M := \big[Num.max/0]_j norm2 (v j)) : simplex a ->
+  \sum_j a 0 j * norm2 (v j) <= M /\
+  (\sum_j a 0 j * norm2 (v j) = M <-> forall j, a 0 j != 0 -> norm2 (v j) = M).
+Proof. exact: mix_max. Qed.
+
+(* Lemma 2.4; sigma(x) > 0 where eps > 0 or x is not constant; where the bound is attained. *)
+Theorem claim_lemma_2_4 (R : rcfType) d (gamma beta x : 'rV[R]_d.+1) :
+  (forall eps, 0 <= eps -> 0 < sigma eps x ->
+     nrms (ln gamma beta eps x) <= ninf gamma + ninf beta) /\
+  (forall eps, 0 < eps -> 0 < sigma eps x) /\
+  (forall eps, 0 <= eps -> (forall a, x <> a *: ones d.+1) -> 0 < sigma eps x) /\
+  (forall s a b, 0 < s -> 0 <= a -> 0 <= b ->
+     (forall i, `|centre x 0 i| = s) -> (forall i, `|gamma 0 i| = a) ->
+     (forall i, `|beta 0 i| = b) -> (forall i, 0 <= beta 0 i * (gamma 0 i * centre x 0 i)) ->
+     0 < sigma 0 x /\ nrms (ln gamma beta 0 x) = ninf gamma + ninf beta).
+Proof.
+exact: (conj (fun eps => @ln_magnitude R d gamma beta eps x)
+  (conj (fun eps => @sigma_gt0 R d eps x) (conj (fun eps => @sigma_gt0_nonconst R d eps x)
+  (@ln_magnitude_attained R d gamma beta x)))).
+Qed.
+
+(* Appendix A, the three steps of the proof of Lemma 2.4. *)
+Theorem claim_lemma_2_4_step_xhat (R : rcfType) d eps (x : 'rV[R]_d.+1) :
+  0 <= eps -> 0 < sigma eps x ->
+  [/\ dot (xhat eps x) (xhat eps x) = d.+1%:R * (sigma eps x ^+ 2 - eps) / sigma eps x ^+ 2,
+      dot (xhat eps x) (xhat eps x) = d.+1%:R * (1 - eps / sigma eps x ^+ 2),
+      dot (xhat eps x) (xhat eps x) <= d.+1%:R &
+      dot (xhat eps x) (xhat eps x) = d.+1%:R <-> eps = 0].
+Proof. exact: xhat_sqr. Qed.
+
+Theorem claim_lemma_2_4_step_gamma (R : rcfType) d (gamma v : 'rV[R]_d.+1) :
+  norm2 (hadamard gamma v) <= ninf gamma * norm2 v /\
+  (norm2 (hadamard gamma v) = ninf gamma * norm2 v <->
+   forall i, v 0 i != 0 -> `|gamma 0 i| = ninf gamma).
+Proof. exact: norm2_hadamard. Qed.
+
+Theorem claim_lemma_2_4_step_beta (R : rcfType) d (beta : 'rV[R]_d.+1) :
+  norm2 beta <= Num.sqrt d.+1%:R * ninf beta /\
+  (norm2 beta = Num.sqrt d.+1%:R * ninf beta <-> forall i, `|beta 0 i| = ninf beta).
+Proof. exact: norm2_ninf. Qed.
+
+(* After Definition 2.1: bounded layers, unbounded depth. *)
+Theorem claim_claim_2_1_a (R : rcfType) :
+  (forall (V : lmodType R) (N : V -> R) (x : V) n, is_norm N -> x != 0 ->
+     is_opnorm N N (fun y : V => 2%:R *: y) 2%:R /\
+     is_opnorm N N (iter n (fun y : V => 2%:R *: y)) (2%:R ^+ n)) /\
+  (forall L d (A : 'M[R]_L.+1) n, row_stochastic A ->
+     let F (X : 'M[R]_(L.+1, d.+1)) := X + A *m X in
+     is_opnorm (@ninfrms R L.+1 d.+1) (@ninfrms R L.+1 d.+1) F 2%:R /\
+     is_opnorm (@ninfrms R L.+1 d.+1) (@ninfrms R L.+1 d.+1) (iter n F) (2%:R ^+ n)).
+Proof. exact: (conj (@doubling R) (@frozen_attention R)). Qed.
+
+(* After Definition 2.1: a bounded Jacobian that lets one direction die. *)
+Theorem claim_claim_2_1_b (R : realType) d (gamma beta x : 'rV[R]_d.+1) eps :
+  0 <= eps -> 0 < sigma eps x ->
+  [/\ is_diff x (ln gamma beta eps) (app (ln_jac gamma eps x)),
+      opnorm_le (@norm2 R d.+1) (@norm2 R d.+1) (app (ln_jac gamma eps x))
+        (ninf gamma / sigma eps x) &
+      app (ln_jac gamma eps x) (ones d.+1) = 0].
+Proof.
+by move=> e0 s0; split; [exact: ln_differential | exact: ln_jac_le | exact: ln_jac_ones].
+Qed.
+
+(* ---- Appendix A ---- *)
+
+(* Appendix A, first displays of the proof of Lemma A.1: the Jacobian of LayerNorm. *)
+Theorem claim_fact_ln_jacobian (R : realType) d (gamma beta x : 'rV[R]_d.+1) eps
+    (P := 1%:M - d.+1%:R^-1 *: outer (ones d.+1) (ones d.+1)) (h := xhat eps x) :
+  0 < sigma eps x ->
+  is_diff x (ln gamma beta eps)
+    (app ((sigma eps x)^-1 *: (diag_mx gamma *m (P - d.+1%:R^-1 *: outer h h)))).
+Proof. exact: ln_differential. Qed.
+
+(* Lemma A.1. *)
+Theorem claim_lemma_a_1 (R : rcfType) d (gamma beta : 'rV[R]_d.+1) eps : 0 < eps ->
+  lipschitz_on (@everywhere _) (@norm2 R d.+1) (@norm2 R d.+1) (ln gamma beta eps)
+    (ninf gamma / Num.sqrt eps) /\
+  lipschitz_on (@everywhere _) (@nrms R d.+1) (@nrms R d.+1) (ln gamma beta eps)
+    (ninf gamma / Num.sqrt eps).
+Proof.
+by move=> e0; exact: (conj (ln_lipschitz gamma beta e0) (ln_lipschitz_rms gamma beta e0)).
+Qed.
+
+(* Appendix A, the steps of the proof of Lemma A.1. *)
+Theorem claim_lemma_a_1_step_projection (R : rcfType) :
+  (forall d (P := projector R d), [/\ P^T = P, P *m P = P, app P (ones d.+1) = 0 &
+     forall v, norm2 (app P v) <= norm2 v]) /\
+  (forall d, is_opnorm (@norm2 R d.+2) (@norm2 R d.+2) (app (projector R d.+1)) 1).
+Proof. exact: (conj (@projector_spec R) (@projector_norm R)). Qed.
+
+Theorem claim_lemma_a_1_step_rank_one (R : rcfType) d eps (x : 'rV[R]_d.+1) (h := xhat eps x) :
+  0 <= eps -> 0 < sigma eps x ->
+  [/\ dot (ones d.+1) h = 0,
+      is_opnorm (@norm2 R d.+1) (@norm2 R d.+1) (app (d.+1%:R^-1 *: outer h h))
+        (dot h h / d.+1%:R),
+      dot h h / d.+1%:R = 1 - eps / sigma eps x ^+ 2 & dot h h / d.+1%:R <= 1].
+Proof. exact: rank_one_part. Qed.
+
+Theorem claim_lemma_a_1_step_eigs (R : rcfType) d eps (x : 'rV[R]_d.+1) (h := xhat eps x)
+    (E := 1%:M - d.+1%:R^-1 *: outer h h) : 0 <= eps -> 0 < sigma eps x ->
+  [/\ forall v, dot h v = 0 -> app E v = v,
+      app E h = (1 - dot h h / d.+1%:R) *: h,
+      1 - dot h h / d.+1%:R = eps / sigma eps x ^+ 2 & 0 <= eps / sigma eps x ^+ 2].
+Proof. exact: rank_one_eigenvalues. Qed.
+
+Theorem claim_lemma_a_1_step_sandwich (R : rcfType) d eps (x : 'rV[R]_d.+1) (h := xhat eps x)
+    (P := projector R d) : 0 <= eps -> 0 < sigma eps x ->
+  [/\ P - d.+1%:R^-1 *: outer h h = P *m (1%:M - d.+1%:R^-1 *: outer h h) *m P,
+      forall v, norm2 (app (P - d.+1%:R^-1 *: outer h h) v) <= norm2 v &
+      (2 < d.+1)%N ->
+      is_opnorm (@norm2 R d.+1) (@norm2 R d.+1) (app (P - d.+1%:R^-1 *: outer h h)) 1].
+Proof. exact: sandwich_part. Qed.
+
+Theorem claim_lemma_a_1_step_local (R : rcfType) d (gamma x : 'rV[R]_d.+1) eps :
+  0 <= eps -> 0 < sigma eps x ->
+  opnorm_le (@norm2 R d.+1) (@norm2 R d.+1) (app (ln_jac gamma eps x)) (ninf gamma / sigma eps x)
+  /\ Num.sqrt eps <= sigma eps x.
+Proof. by move=> e0 s0; exact: (conj (ln_jac_le gamma e0 s0) (sigma_ge eps x)). Qed.
+
+(* Lemma A.2(i). *)
+Theorem claim_lemma_a_2_part_i (R : rcfType) d (gamma y : 'rV[R]_d.+1) eps :
+  0 <= eps -> 0 < sigma eps y -> app (ln_jac gamma eps y) (ones d.+1) = 0.
+Proof. by move=> _ _; exact: ln_jac_ones. Qed.
+
+(* Lemma A.2(ii), with the expansion of its proof. *)
+Theorem claim_lemma_a_2_part_ii (R : rcfType) d (gamma y v : 'rV[R]_d.+1) eps
+    (al := dot (xhat eps y) v / d.+1%:R) : 0 <= eps -> 0 < sigma eps y -> \sum_i v 0 i = 0 ->
+  [/\ app (ln_jac gamma eps y) v = (sigma eps y)^-1 *: hadamard gamma (v - al *: xhat eps y),
+      norm2 (v - al *: xhat eps y) ^+ 2 =
+        norm2 v ^+ 2 - al ^+ 2 * (2%:R * d.+1%:R - norm2 (xhat eps y) ^+ 2),
+      d.+1%:R <= 2%:R * d.+1%:R - norm2 (xhat eps y) ^+ 2 &
+      norm2 (app (ln_jac gamma eps y) v) <= ninf gamma / sigma eps y * norm2 v].
+Proof. by move=> e0 s0; exact: ln_jac_centred. Qed.
+
+(* Lemma A.2(iii). *)
+Theorem claim_lemma_a_2_part_iii (R : rcfType) d (gamma y : 'rV[R]_d.+1) eps :
+  0 <= eps -> 0 < sigma eps y ->
+  [/\ rho eps y = 1 - norm2 (xhat eps y) ^+ 2 / d.+1%:R, rho eps y = eps / sigma eps y ^+ 2 &
+      0 <= rho eps y <= 1] /\
+  [/\ app (ln_jac gamma eps y) (xhat eps y) =
+        (rho eps y / sigma eps y) *: hadamard gamma (xhat eps y),
+      norm2 (app (ln_jac gamma eps y) (xhat eps y)) <=
+        ninf gamma / sigma eps y * rho eps y * norm2 (xhat eps y),
+      (forall i, `|gamma 0 i| = ninf gamma) ->
+      norm2 (app (ln_jac gamma eps y) (xhat eps y)) =
+        ninf gamma / sigma eps y * rho eps y * norm2 (xhat eps y) &
+      rho eps y < 1 <-> forall a, y <> a *: ones d.+1].
+Proof. exact: ln_jac_along_xhat. Qed.
+
+(* Lemma A.2(iv): n = m - l modules, at tokens y_0, ..., y_{n-1}. *)
+Theorem claim_lemma_a_2_part_iv (R : rcfType) d (gamma y : nat -> 'rV[R]_d.+1) (eps : nat -> R)
+    n u (J := mxprod (fun k => ln_jac (gamma k) (eps k) (y k)) n)
+    (a := fun k => ninf (gamma k) / sigma (eps k) (y k)) :
+  (forall k, 0 <= eps k) -> (forall k, 0 < sigma (eps k) (y k)) ->
+  norm2 (app J u) <= \prod_(k < n) a k * norm2 u /\
+  forall eta, 0 < eta -> eta < 1 -> (forall k, (k < n)%N -> a k <= 1 - eta) ->
+    \prod_(k < n) a k * norm2 u <= (1 - eta) ^+ n * norm2 u /\
+    norm2 (app J u) <= (1 - eta) ^+ n * norm2 u.
+Proof.
+by move=> e0 s0; exact: (conj (ln_product_le gamma e0 s0 n u)
+  (fun eta => @ln_product_geometric R d gamma eps y e0 s0 n eta u)).
+Qed.
+
+(* Corollary A.3; the spectral norm of a map of states is the one induced by Frobenius. *)
+Theorem claim_corollary_a_3 (R : rcfType) L d (gamma : nat -> 'rV[R]_d.+1) (eps : nat -> R)
+    (Y : nat -> 'M[R]_(L, d.+1)) n
+    (a := fun k i => ninf (gamma k) / sigma (eps k) (row i (Y k)))
+    (F := seq_product gamma eps Y n) (Ft := seq_product_tr gamma eps Y n) :
+  (forall k, 0 <= eps k) -> (forall k i, 0 < sigma (eps k) (row i (Y k))) ->
+  [/\ opnorm_le (@frob R L d.+1) (@frob R L d.+1) F (\big[Num.max/0]_i \prod_(k < n) a k i),
+      opnorm_le (@frob R L d.+1) (@frob R L d.+1) Ft (\big[Num.max/0]_i \prod_(k < n) a k i),
+      \big[Num.max/0]_i \prod_(k < n) a k i <= \prod_(k < n) \big[Num.max/0]_i a k i,
+      forall X Z, inner (F X) Z = inner X (Ft Z) &
+      forall eta, 0 < eta -> eta < 1 ->
+        (forall k, (k < n)%N -> \big[Num.max/0]_i a k i <= 1 - eta) ->
+        opnorm_le (@frob R L d.+1) (@frob R L d.+1) F ((1 - eta) ^+ n) /\
+        opnorm_le (@frob R L d.+1) (@frob R L d.+1) Ft ((1 - eta) ^+ n)].
+Proof. exact: corollary_a_3_whole. Qed.
+
+(* Corollary A.3 beside Section 4.4: one norm for block-diagonal maps, that of the largest block. *)
+Theorem claim_corollary_a_3_norms (R : realType) L d (J : 'I_L -> 'M[R]_d.+1)
+    (c := \big[Num.max/0]_i spectral (J i)^T) :
+  is_opnorm (@frob R L d.+1) (@frob R L d.+1) (rowwise J) c /\
+  is_opnorm (@ninfrms R L d.+1) (@ninfrms R L d.+1) (rowwise J) c.
+Proof. exact: block_diagonal_norms. Qed.
+
+(* ---- Appendix A, beyond the paper ---- *)
+
+(* Lemma 2.4, sharper. *)
+Theorem claim_beyond_lemma_2_4_sharper (R : rcfType) d (x : 'rV[R]_d.+1) eps :
+  0 <= eps -> 0 < sigma eps x ->
+  (forall gamma beta,
+     nrms (ln gamma beta eps x) <= Num.sqrt (1 - rho eps x) * ninf gamma + nrms beta /\
+     Num.sqrt (1 - rho eps x) * ninf gamma + nrms beta <= ninf gamma + ninf beta) /\
+  rho eps x = eps / sigma eps x ^+ 2 /\
+  (forall g t, 0 <= g -> 0 <= t -> nrms (ln (g *: ones d.+1) (t *: xhat eps x) eps x) =
+     Num.sqrt (1 - rho eps x) * ninf (g *: ones d.+1) + nrms (t *: xhat eps x)).
+Proof. exact: sharper_magnitude. Qed.
+
+(* RMSNorm. *)
+Theorem claim_beyond_rmsnorm_magnitude (R : rcfType) d (gamma x : 'rV[R]_d.+1) eps :
+  0 <= eps -> 0 < rms_sigma eps x ->
+  [/\ nrms (rmsnorm gamma eps x) <= Num.sqrt (1 - rms_rho eps x) * ninf gamma,
+      Num.sqrt (1 - rms_rho eps x) * ninf gamma <= ninf gamma &
+      (forall i, `|gamma 0 i| = ninf gamma) ->
+      nrms (rmsnorm gamma eps x) = Num.sqrt (1 - rms_rho eps x) * ninf gamma].
+Proof. exact: rms_magnitude. Qed.
+
+Theorem claim_beyond_rmsnorm_jacobian (R : realType) d (gamma x : 'rV[R]_d.+1) eps
+    (h := rms_hat eps x) : 0 < rms_sigma eps x ->
+  is_diff x (rmsnorm gamma eps)
+    (app ((rms_sigma eps x)^-1 *: (diag_mx gamma *m (1%:M - d.+1%:R^-1 *: outer h h)))).
+Proof. exact: rms_differential. Qed.
+
+Theorem claim_beyond_rmsnorm_lipschitz (R : rcfType) d (gamma : 'rV[R]_d.+1) eps :
+  (forall x, 0 <= eps -> 0 < rms_sigma eps x ->
+     opnorm_le (@norm2 R d.+1) (@norm2 R d.+1) (app (rms_jac gamma eps x))
+       (ninf gamma / rms_sigma eps x)) /\
+  (0 < eps ->
+     is_lipschitz (@everywhere _) (@norm2 R d.+1) (@norm2 R d.+1) (rmsnorm gamma eps)
+       (ninf gamma / Num.sqrt eps) /\
+     is_opnorm (@norm2 R d.+1) (@norm2 R d.+1) (app (rms_jac gamma eps 0))
+       (ninf gamma / Num.sqrt eps)).
+Proof. exact: (conj (@rms_jac_le R d gamma eps) (@rms_lipschitz R d gamma eps)). Qed.
+
+(* ---- Section 4: attention ---- *)
+
+Section Attention.
+Variable R : realType.
+(* H heads, L + 1 tokens of width d + 1, queries and keys of width k = d_h, values of width n. *)
+Variables (H L d k n : nat).
+Variables (WQ WK : 'I_H -> 'M[R]_(d.+1, k)) (WV : 'I_H -> 'M[R]_(d.+1, n)).
+Variable WO : 'I_H -> 'M[R]_(n, d.+1).
+(* A fixed mask that leaves every query a key. *)
+Variables (tau : R) (visible : 'I_L.+1 -> 'I_L.+1 -> bool).
+Hypothesis some_visible : forall i, exists j, visible i j.
+Hypothesis tau0 : 0 < tau.
+
+Local Notation F := (mha WQ WK WV WO tau visible).
+Local Notation A := (attention WQ WK tau visible).
+Local Notation norm := (@ninfrms R L.+1 d.+1).
+Local Notation nO := (spectral (\mxcol_h WO h)).
+
+(* Section 4.1, the definition of attention, of its weights and of the concatenation. *)
+Theorem claim_def_mha (U : 'M[R]_(L.+1, d.+1)) :
+  [/\ F U = (\mxrow_h (A h U *m (U *m WV h))) *m (\mxcol_h WO h),
+      F U = \sum_h A h U *m (U *m WV h) *m WO h,
+      forall h i j, A h U i j =
+        (visible i j)%:R * expR (((U *m WQ h) *m (U *m WK h)^T) i j / Num.sqrt k%:R / tau) /
+        \sum_l (visible i l)%:R * expR (((U *m WQ h) *m (U *m WK h)^T) i l / Num.sqrt k%:R / tau) &
+      forall h, row_stochastic (A h U)].
+Proof. exact: mha_definition. Qed.
+
+(* Theorem 4.1: a bound on D MHA(U), and on its norm Lambda(U), a supremum. *)
+Theorem claim_theorem_4_1 (U : 'M[R]_(L.+1, d.+1)) (B := ninfrms U * Num.sqrt d.+1%:R)
+    (thetah := fun h => \big[Num.max/0]_i theta (row i (A h U)))
+    (bound := nO * \sum_h (spectral (WV h) + thetah h / tau *
+       (2%:R * B ^+ 2 / Num.sqrt k%:R * spectral (WQ h) * spectral (WK h) * spectral (WV h)))) :
+  [/\ differentiable F U, opnorm_le norm norm ('d F U) bound & opnorm norm norm ('d F U) <= bound].
+Proof. exact: (theorem_4_1_whole WQ WK WV WO some_visible tau0 U). Qed.
+
+(* Corollary 4.2. *)
+Theorem claim_corollary_4_2 (B : R) :
+  lipschitz_on (fun U : 'M[R]_(L.+1, d.+1) => ninfrms U <= B) norm norm F
+    (nO * \sum_h (spectral (WV h) + 2%:R * d.+1%:R * B ^+ 2 / (tau * Num.sqrt k%:R) *
+       spectral (WQ h) * spectral (WK h) * spectral (WV h))).
+Proof. exact: (corollary_4_2_whole WQ WK WV WO some_visible tau0 B). Qed.
+
+(* ---- Section 4.2: layers. J LayerNorm modules, of which a layer uses i and j. ---- *)
+
+Variables (J : nat) (gamma beta : 'I_J -> 'rV[R]_d.+1) (eps : 'I_J -> R).
+Hypothesis eps0 : forall j, 0 < eps j.
+Local Notation B_LN := (\big[Num.max/0]_j (ninf (gamma j) + ninf (beta j))).
+Local Notation L_LN := (\big[Num.max/0]_j (ninf (gamma j) / Num.sqrt (eps j))).
+Local Notation LN j := (@layer_norm R J d gamma beta eps j L.+1).
+Local Notation L_MHA := (nO * \sum_h (spectral (WV h) +
+  2%:R * d.+1%:R * B_LN ^+ 2 / (tau * Num.sqrt k%:R) *
+  spectral (WQ h) * spectral (WK h) * spectral (WV h))).
+
+(* Section 4.2, the uniform constants: the least that serve all modules. *)
+Theorem claim_def_BLN_LLN :
+  [/\ forall j (X : 'M[R]_(L.+1, d.+1)), ninfrms (LN j X) <= B_LN,
+      forall j, lipschitz_on (@everywhere _) norm norm (LN j) L_LN,
+      forall c, 0 <= c -> (forall j, ninf (gamma j) + ninf (beta j) <= c) -> B_LN <= c &
+      forall c, 0 <= c -> (forall j, ninf (gamma j) / Num.sqrt (eps j) <= c) -> L_LN <= c].
+Proof. exact: uniform_constants. Qed.
+
+(* Theorem 4.3, for any token map G with Lipschitz constant LF as the feed-forward network ... *)
+Theorem claim_theorem_4_3 (i j : 'I_J) :
+  (forall (G : 'rV[R]_d.+1 -> 'rV[R]_d.+1) (LF : R),
+     lipschitz_on (@everywhere _) (@norm2 R d.+1) (@norm2 R d.+1) G LF ->
+     lipschitz_on (@everywhere _) norm norm
+       (fun X => let Z := X + F (LN i X) in Z + tokenwise G (LN j Z))
+       ((1 + L_LN * L_MHA) * (1 + L_LN * LF))) /\
+  (* ... and for two layers of weights with an activation of Lipschitz constant a. *)
+  (forall m (W1 : 'M[R]_(d.+1, m)) (b1 : 'rV[R]_m) (W2 : 'M[R]_(m, d.+1)) (b2 : 'rV[R]_d.+1)
+     (act : R -> R) (a : R), 0 <= a -> (forall s t, `|act s - act t| <= a * `|s - t|) ->
+     lipschitz_on (@everywhere _) norm norm
+       (fun X => let Z := X + F (LN i X) in
+          Z + tokenwise (fun x => map_mx act (x *m W1 + b1) *m W2 + b2) (LN j Z))
+       ((1 + L_LN * L_MHA) * (1 + L_LN * (spectral W2 * a * spectral W1)))).
+Proof. exact: (theorem_4_3_whole WQ WK WV WO some_visible tau0 gamma beta eps0 i j). Qed.
+
+(* Section C.2, the Lipschitz constant of the feed-forward network. *)
+Theorem claim_theorem_4_3_step_ffn_lip m (W1 : 'M[R]_(d.+1, m)) (b1 : 'rV[R]_m)
+    (W2 : 'M[R]_(m, d.+1)) (b2 : 'rV[R]_d.+1) (act : R -> R) (a : R)
+    (G := fun x => map_mx act (x *m W1 + b1) *m W2 + b2) :
+  0 <= a -> (forall s t, `|act s - act t| <= a * `|s - t|) ->
+  lipschitz_on (@everywhere _) (@norm2 R d.+1) (@norm2 R d.+1) G (spectral W2 * a * spectral W1) /\
+  lipschitz_on (@everywhere _) norm norm (tokenwise G) (spectral W2 * a * spectral W1).
+Proof. exact: ffn_whole. Qed.
+
+(* Theorem 4.4; every output of a LayerNorm lies in the domain. *)
+Theorem claim_theorem_4_4 (i j : 'I_J) :
+  (forall (G : 'rV[R]_d.+1 -> 'rV[R]_d.+1) (LF : R),
+     lipschitz_on (@everywhere _) (@norm2 R d.+1) (@norm2 R d.+1) G LF ->
+     lipschitz_on (fun X : 'M[R]_(L.+1, d.+1) => ninfrms X <= B_LN) norm norm
+       (fun X => let Z := LN i (X + F X) in LN j (Z + tokenwise G Z))
+       (L_LN ^+ 2 * (1 + L_MHA) * (1 + LF))) /\
+  (forall m (W1 : 'M[R]_(d.+1, m)) (b1 : 'rV[R]_m) (W2 : 'M[R]_(m, d.+1)) (b2 : 'rV[R]_d.+1)
+     (act : R -> R) (a : R), 0 <= a -> (forall s t, `|act s - act t| <= a * `|s - t|) ->
+     lipschitz_on (fun X : 'M[R]_(L.+1, d.+1) => ninfrms X <= B_LN) norm norm
+       (fun X => let Z := LN i (X + F X) in
+          LN j (Z + tokenwise (fun x => map_mx act (x *m W1 + b1) *m W2 + b2) Z))
+       (L_LN ^+ 2 * (1 + L_MHA) * (1 + spectral W2 * a * spectral W1))) /\
+  (forall l (Y : 'M[R]_(L.+1, d.+1)), ninfrms (LN l Y) <= B_LN).
+Proof. exact: (theorem_4_4_whole WQ WK WV WO some_visible tau0 gamma beta eps0 i j). Qed.
+
+(* ---- Section 4.3: depth ---- *)
+
+(* Theorem 4.5(1): J = J_MHA(LN(X)) J_LN(X), the Jacobian of the branch X -> MHA(LN(X)). *)
+Theorem claim_theorem_4_5_part_1 (j : 'I_J) (X : 'M[R]_(L.+1, d.+1)) :
+  (forall h, 'd (fun Y => F (LN j Y)) X h = 'd F (LN j X) ('d (LN j) X h)) /\
+  opnorm_le norm norm ('d (fun Y => F (LN j Y)) X) (L_MHA * L_LN).
+Proof. exact: (theorem_4_5_1_whole WQ WK WV WO some_visible tau0 gamma beta eps0 j X). Qed.
+
+End Attention.
+
+(* Appendix C.1, step by step. *)
+Theorem claim_theorem_4_1_step_transfer (R : realType) L d n (X : 'M[R]_(L, d.+1))
+    (W : 'M[R]_(d.+1, n)) :
+  ninf2 (X *m W) <= ninfrms X * Num.sqrt d.+1%:R * spectral W /\
+  forall i, norm2 (row i X) = ninf2 X -> norm2 (row i X *m W) = spectral W * norm2 (row i X) ->
+    ninf2 (X *m W) = ninfrms X * Num.sqrt d.+1%:R * spectral W.
+Proof. exact: (transfer_whole X (spectral_bound W)). Qed.
+
+Theorem claim_theorem_4_1_step_value (R : realType) L d n (A : 'M[R]_L.+1)
+    (X : 'M[R]_(L.+1, d.+1)) (W : 'M[R]_(d.+1, n)) : row_stochastic A ->
+  ninf2 (A *m (X *m W)) <= ninfrms X * Num.sqrt d.+1%:R * spectral W /\
+  forall x, (forall i, row i X = x) -> norm2 (x *m W) = spectral W * norm2 x ->
+    ninf2 (A *m (X *m W)) = ninfrms X * Num.sqrt d.+1%:R * spectral W.
+Proof. by move=> sA; exact: (value_whole X sA (spectral_bound W)). Qed.
+
+Theorem claim_theorem_4_1_step_scores (R : rcfType) :
+  (forall L d k (WQ WK : 'M[R]_(d.+1, k)) (U X : 'M[R]_(L, d.+1)) cQ cK i j,
+     MHA.spectral_le WQ cQ -> MHA.spectral_le WK cK ->
+     dscores WQ WK U X i j = (Num.sqrt k%:R)^-1 *
+       (dot (row i (X *m WQ)) (row j (U *m WK)) + dot (row i (U *m WQ)) (row j (X *m WK))) /\
+     `|dscores WQ WK U X i j| <=
+       2%:R * d.+1%:R / Num.sqrt k%:R * cQ * cK * ninfrms X * ninfrms U) /\
+  (exists W U X : 'M[R]_1, [/\ MHA.spectral_le W 1,
+     `|((X *m W) *m (U *m W)^T) 0 0| = ninf2 X * ninf2 U,
+     `|((U *m W) *m (X *m W)^T) 0 0| = ninf2 X * ninf2 U & 0 < ninf2 X * ninf2 U]).
+Proof. exact: scores_whole. Qed.
+
+Theorem claim_theorem_4_1_step_row (R : rcfType) L (A S : 'M[R]_L) tau i :
+  row_stochastic A -> 0 < tau ->
+  norm1 (row i (dweights A S tau)) <= theta (row i A) / tau * ninf (row i S) /\
+  forall T, bisection (row i A) T = theta (row i A) -> row i S = signs R T ->
+    norm1 (row i (dweights A S tau)) = theta (row i A) / tau * ninf (row i S).
+Proof. exact: row_whole. Qed.
+
+Theorem claim_theorem_4_1_step_values (R : rcfType) L m n (P : 'M[R]_(L, m)) (V : 'M[R]_(m, n)) :
+  ninf2 (P *m V) <= maxrow1 P * ninf2 V /\
+  forall i w (s : 'I_m -> R), (forall j, `|s j| = 1) -> (forall j, row j V = s j *: w) ->
+    norm1 (row i P) = maxrow1 P -> (forall j, 0 <= P i j * s j) ->
+    ninf2 (P *m V) = maxrow1 P * ninf2 V.
+Proof. exact: values_whole. Qed.
+
+Theorem claim_theorem_4_1_step_concat (R : rcfType) H L n (Z : 'I_H -> 'M[R]_(L, n)) :
+  [/\ ninf2 (\mxrow_h Z h) <= Num.sqrt (\sum_h ninf2 (Z h) ^+ 2),
+      Num.sqrt (\sum_h ninf2 (Z h) ^+ 2) <= \sum_h ninf2 (Z h),
+      forall g, (forall h, h != g -> Z h = 0) -> ninf2 (\mxrow_h Z h) = \sum_h ninf2 (Z h) &
+      forall Z0, (forall h, Z h = Z0) ->
+        ninf2 (\mxrow_h Z h) = Num.sqrt (\sum_h ninf2 (Z h) ^+ 2) /\
+        \sum_h ninf2 (Z h) = Num.sqrt H%:R * ninf2 (\mxrow_h Z h)].
+Proof. exact: concat_whole. Qed.
+
+Theorem claim_theorem_4_1_step_output (R : realType) L m d (Z : 'M[R]_(L, m))
+    (WO : 'M[R]_(m, d.+1)) :
+  [/\ ninf2 (Z *m WO) <= spectral WO * ninf2 Z,
+      ninfrms (Z *m WO) <= spectral WO * (ninf2 Z / Num.sqrt d.+1%:R) &
+      forall i, norm2 (row i Z) = ninf2 Z ->
+        norm2 (row i Z *m WO) = spectral WO * norm2 (row i Z) ->
+        ninf2 (Z *m WO) = spectral WO * ninf2 Z].
+Proof. exact: (output_whole Z (spectral_bound WO)). Qed.
+
+(* Theorem 4.5(2): n = m - l sublayers X -> X + G_k(X) of any normed space of states, from layer l,
+   at any start; J_k is the differential of G_{l+k} at the state that it sees. A choice b of factors
+   stands for the word of its J_k, in order; `read_word` is the map of that word. *)
+Theorem claim_theorem_4_5_part_2 (R : realType) (V : normedModType R) (G : nat -> V -> V) l n x
+    (J := pre_jacs G l n x) : (forall k y, differentiable (G k) y) ->
+  (forall h,
+     [/\ 'd (run (pre_step G) l n) x h = residual_chain J h,
+         residual_chain J h = \sum_(b <- choices n) read_word J b h,
+         residual_chain J h = h + \sum_(k < n) pre_jac G l x k h +
+           \sum_(b <- choices n | (2 <= count id b)%N) read_word J b h &
+         read_word J (nseq n false) h = h]) /\
+  count (fun b => (2 <= count id b)%N) (choices n) = (2 ^ n - 1 - n)%N /\
+  uniq (map pre_ln_word (choices n)).
+Proof. exact: theorem_4_5_2_whole. Qed.
+
+(* Theorem 4.5(3): exactly one of the 2^n words is empty, a word has one letter for each factor, and
+   the empty word's map is the identity; for J_k = - t I all words together have norm (1 - t)^n. *)
+Theorem claim_theorem_4_5_part_3 (R : realType) n :
+  [/\ size (choices n) = (2 ^ n)%N,
+      count (fun b => pre_ln_word b == [::]) (choices n) = 1%N &
+      forall b, size (pre_ln_word b) = count id b] /\
+  (forall (V : lmodType R) (J : seq {additive V -> V}) x,
+     read_word J (nseq (size J) false) x = x) /\
+  (forall (V : lmodType R) (N : V -> R) (t : R) (x : V), is_norm N -> x != 0 -> 0 < t -> t <= 1 ->
+     is_opnorm N N (residual_chain (nseq n (scaling V (- t)))) ((1 - t) ^+ n)).
+Proof. exact: theorem_4_5_3_whole. Qed.
+
+(* Theorem 4.6(1): n sublayers X -> N_k(X + G_k(X)), with the LayerNorm Jacobians at Y_k. *)
+Theorem claim_theorem_4_6_part_1 (R : realType) (V : normedModType R) (G N : nat -> V -> V) l n x :
+  (forall k y, differentiable (G k) y) -> (forall k y, differentiable (N k) y) ->
+  forall h, 'd (run (post_step G N) l n) x h = post_chain (post_jacs G N l n x) h.
+Proof.
+by move=> Gd Nd h; have [-> _ _] := post_expansion_stack l n x h Gd Nd.
+Qed.
+
+(* Theorem 4.6(2). *)
+Theorem claim_theorem_4_6_part_2 (R : rcfType) d (gamma y : 'rV[R]_d.+1) eps :
+  0 <= eps -> 0 < sigma eps y ->
+  [/\ app (ln_jac gamma eps y) (ones d.+1) = 0,
+      forall v : 'rV[R]_d.+1, \sum_i v 0 i = 0 ->
+        norm2 (app (ln_jac gamma eps y) v) <= ninf gamma / sigma eps y * norm2 v,
+      app (ln_jac gamma eps y) (xhat eps y) =
+        (rho eps y / sigma eps y) *: hadamard gamma (xhat eps y),
+      rho eps y = eps / sigma eps y ^+ 2 /\ (rho eps y < 1 <-> forall a, y <> a *: ones d.+1) &
+      forall (N : 'rV[R]_d.+1 -> R) c, 0 < N (ones d.+1) -> (forall v, N (- v) = N v) ->
+        opnorm_le N N (fun v => app (ln_jac gamma eps y) v - v) c -> 1 <= c].
+Proof. exact: theorem_4_6_2_whole. Qed.
+
+(* Theorem 4.6(3): the expansion of the derivative into the LayerNorm-only term and the terms with
+   an attention factor, and the words: inl k is the LayerNorm Jacobian of layer l + k, inr k that of
+   its attention; letters are listed in the order in which they act. *)
+Theorem claim_theorem_4_6_part_3 (R : realType) (V : normedModType R) (G N : nat -> V -> V) l n x
+    (C := post_jacs G N l n x) :
+  (forall k y, differentiable (G k) y) -> (forall k y, differentiable (N k) y) ->
+  (forall h,
+     [/\ 'd (run (post_step G N) l n) x h = \sum_(b <- choices n) read_post_word C b h,
+         'd (run (post_step G N) l n) x h = ln_only C h +
+           \sum_(b <- choices n | (0 < count id b)%N) read_post_word C b h &
+         read_post_word C (nseq n false) h = ln_only C h]) /\
+  [/\ size (choices n) = (2 ^ n)%N, uniq (map post_ln_word (choices n)),
+      forall b, [seq a <- post_ln_word b | is_ln a] = map inl (iota 0 (size b)),
+      forall b, (0 < size b)%N -> post_ln_word b != [::] &
+      count (fun b => all is_ln (post_ln_word b)) (choices n) = 1%N].
+Proof. exact: theorem_4_6_3_whole. Qed.
+
+(* Below Theorem 4.6: geometric decay of the LayerNorm-only product, in both norms. *)
+Theorem claim_claim_4_6_decay (R : rcfType) L d (gamma : nat -> 'rV[R]_d.+1) (eps : nat -> R)
+    (Y : nat -> 'M[R]_(L, d.+1)) n eta (F := seq_product gamma eps Y n) :
+  (forall k, 0 <= eps k) -> (forall k i, 0 < sigma (eps k) (row i (Y k))) ->
+  0 < eta -> eta < 1 ->
+  (forall k, (k < n)%N ->
+     \big[Num.max/0]_i (ninf (gamma k) / sigma (eps k) (row i (Y k))) <= 1 - eta) ->
+  opnorm_le (@frob R L d.+1) (@frob R L d.+1) F ((1 - eta) ^+ n) /\
+  opnorm_le (@ninfrms R L d.+1) (@ninfrms R L d.+1) F ((1 - eta) ^+ n).
+Proof. exact: decay_whole. Qed.
+
+(* ---- Sections 2.1, Appendix B and E, and beyond the paper, continued ---- *)
+
+(* Section 2.1: changing between the two geometries costs a factor of at most sqrt(L), for linear
+   maps and for Lipschitz constants on any domain; both directions are attained. *)
+Theorem claim_fact_sqrtL_transfer (R : rcfType) L d (V := [lmodType R of 'M[R]_(L.+1, d.+1)])
+    (F := @frob R L.+1 d.+1) (B := @ninfrms R L.+1 d.+1) (s := Num.sqrt L.+1%:R : R) :
+  (forall (T : V -> V) c, opnorm_le F F T c -> opnorm_le B B T (s * c)) /\
+  (forall (T : V -> V) c, opnorm_le B B T c -> opnorm_le F F T (s * c)) /\
+  (forall D (f : V -> V) c, lipschitz_on D F F f c -> lipschitz_on D B B f (s * c)) /\
+  (forall D (f : V -> V) c, lipschitz_on D B B f c -> lipschitz_on D F F f (s * c)) /\
+  (is_opnorm B B (fun X : V => (\matrix_i row ord0 X : V)) 1 /\
+   is_opnorm F F (fun X : V => (\matrix_i row ord0 X : V)) s) /\
+  (is_opnorm B B (fun X : V => (\matrix_i (if i == ord0 then \sum_j row j X else 0) : V)) L.+1%:R /\
+   is_opnorm F F (fun X : V => (\matrix_i (if i == ord0 then \sum_j row j X else 0) : V)) s).
+Proof.
+split; first exact: transfer_to_ninfrms.
+split; first exact: transfer_to_frob.
+split; first exact: lipschitz_to_ninfrms.
+split; first exact: lipschitz_to_frob.
+exact: (conj (copy_first_norms R L d) (sum_first_norms R L d)).
+Qed.
+
+(* Beyond Section 2.1: the column sums of A bound what acts on the Frobenius norm. *)
+Theorem claim_beyond_spectral_column_sum (R : rcfType)
+    (c_max := fun m n (A : 'M[R]_(m, n)) => \big[Num.max/0]_j \sum_i A i j) :
+  (forall m n d (A : 'M[R]_(m, n)) (X : 'M[R]_(n, d)), row_stochastic A ->
+     frob (A *m X) <= Num.sqrt (c_max _ _ A) * frob X /\ c_max _ _ A <= m%:R) /\
+  (forall m n (A : 'M[R]_(m.+1, n)) d j, (forall i k, A i k = (k == j)%:R) ->
+     [/\ row_stochastic A, c_max _ _ A = m.+1%:R &
+         is_opnorm (@frob R n d.+1) (@frob R m.+1 d.+1) (fun X => A *m X) (Num.sqrt m.+1%:R)]) /\
+  (forall m (A : 'M[R]_m.+1) d, row_stochastic A -> (forall j, \sum_i A i j = 1) ->
+     c_max _ _ A = 1 /\
+     is_opnorm (@frob R m.+1 d.+1) (@frob R m.+1 d.+1) (fun X => A *m X) 1) /\
+  ((exists A : 'M[R]_2, row_stochastic A /\ Num.sqrt (c_max _ _ A) < frob A) /\
+   (exists A : 'M[R]_(1, 2), row_stochastic A /\ frob A < Num.sqrt (c_max _ _ A))).
+Proof.
+split.
+  by move=> m n d A X sA; split; [exact: column_sum_bound | exact: max_column_le].
+split; first exact: sink_norm.
+split; first exact: doubly_stochastic_norm.
+exact: column_sum_unordered.
+Qed.
+
+(* Beyond Section 2.1: equality in |A X|_F <= sqrt(L) |X|_F. *)
+Theorem claim_beyond_frobenius_sink (R : rcfType) L n d (A : 'M[R]_(L.+1, n)) (X : 'M[R]_(n, d)) :
+  row_stochastic A -> X != 0 ->
+  frob (A *m X) = Num.sqrt L.+1%:R * frob X <->
+  exists j, (forall i k, A i k = (k == j)%:R) /\ forall k, k != j -> row k X = 0.
+Proof. by move=> sA X0; exact: sink_iff. Qed.
+
+(* Beyond Lemma 2.3: inverted dropout at the given rate; M i j says whether the weight is kept. *)
+Theorem claim_beyond_lemma_2_3_dropout (R : rcfType) (rate : R) : rate < 1 ->
+  (forall m n d (A : 'M[R]_(m, n)) (M : 'M[bool]_(m, n)) (V : 'M[R]_(n, d)), row_stochastic A ->
+     ninfrms ((\matrix_(i, j) ((M i j)%:R * A i j / (1 - rate))) *m V) <= ninfrms V / (1 - rate)) /\
+  (forall m n d (A : 'M[R]_(m.+1, n)) (V : 'M[R]_(n, d)) w, row_stochastic A ->
+     (forall j, row j V = w) ->
+     ninfrms ((\matrix_(i, j) (true%:R * A i j / (1 - rate))) *m V) = ninfrms V / (1 - rate)).
+Proof.
+move=> r1; split=> [m n d A M V sA|m n d A V w sA Vw]; first exact: dropout_le.
+exact: dropout_attained Vw.
+Qed.
+
+(* Remark B.1, with o(e) spelled out. *)
+Theorem claim_remark_b_1 (R : realType) L (tau : R) (u x : 'rV[R]_L.+1) : 0 < tau ->
+  forall eta : R, 0 < eta -> exists2 rad : R, 0 < rad & forall e : R, `|e| < rad ->
+    `|norm1 (softmax tau (u + e *: x) - softmax tau u) / 2%:R
+      - `|e| / 2%:R * norm1 (app (softmax_jac (softmax tau u) tau) x)| <= eta * `|e|.
+Proof. exact: tv_first_order. Qed.
+
+(* Remark B.2: the constant 1/(2 tau) of same-norm bounds, for every r, attained at L = 2, u = 0. *)
+Theorem claim_remark_b_2_nair (R : realType) (tau : R) : 0 < tau ->
+  (forall n (u : 'rV[R]_n.+1) (J := app (softmax_jac (softmax tau u) tau)),
+     (forall r, 1 <= r -> opnorm_le (@normr_ R n.+1 r) (@normr_ R n.+1 r) J (2%:R * tau)^-1) /\
+     opnorm_le (@ninf R n.+1) (@ninf R n.+1) J (2%:R * tau)^-1) /\
+  (let J := app (softmax_jac (softmax tau (0 : 'rV[R]_2)) tau) in
+     (forall r, 1 <= r -> is_opnorm (@normr_ R 2 r) (@normr_ R 2 r) J (2%:R * tau)^-1) /\
+     is_opnorm (@ninf R 2) (@ninf R 2) J (2%:R * tau)^-1).
+Proof.
+move=> t0; split=> [n u|]; first exact: same_norm_constant.
+exact: same_norm_constant_attained.
+Qed.
+
+(* Beyond Remark B.2: the ordering with theta, for every r in [1, infinity]. *)
+Theorem claim_beyond_norm_ordering (R : realType) (tau : R) : 0 < tau ->
+  (forall n (p : 'rV[R]_n) (J := app (softmax_jac p tau)) (c := theta p / (2%:R * tau)),
+     simplex p ->
+     (forall r, 1 <= r -> opnorm_le (@normr_ R n r) (@normr_ R n r) J c) /\
+     opnorm_le (@ninf R n) (@ninf R n) J c /\
+     c = 2%:R^-1 * (theta p / tau) /\ is_opnorm (@ninf R n) (@norm1 R n) J (theta p / tau)) /\
+  (forall (p : 'rV[R]_2) (J := app (softmax_jac p tau)) (c := theta p / (2%:R * tau)), simplex p ->
+     (forall r, 1 <= r -> is_opnorm (@normr_ R 2 r) (@normr_ R 2 r) J c) /\
+     is_opnorm (@ninf R 2) (@ninf R 2) J c) /\
+  (forall n (p : 'rV[R]_n) (J := app (softmax_jac p tau)) (c := theta p / (2%:R * tau)) i,
+     simplex p -> 2%:R^-1 <= p 0 i ->
+     is_opnorm (@ninf R n) (@ninf R n) J c /\ is_opnorm (@norm1 R n) (@norm1 R n) J c) /\
+  (forall n (x : 'rV[R]_n), normr_ 1 x = norm1 x /\ normr_ 2%:R x = norm2 x).
+Proof.
+move=> t0; split=> [n p J c sp|].
+  split; first by move=> r r1; exact: jac_ordering.
+  split; first exact: jac_inf_inf.
+  by split; [rewrite /c invfM mulrCA | exact: jac_norm].
+split=> [p J c sp|]; first exact: jac_ordering_two.
+split=> [n p J c i sp pi|n x]; first exact: jac_ordering_dominant pi.
+by split; [exact: normr_1 | exact: normr_2].
+Qed.
+
+(* Beyond Remark B.1: the exact effect of changes of the logits by at most eps. *)
+Theorem claim_beyond_finite_perturbation (R : realType) L (tau eps : R) (u : 'rV[R]_L.+1)
+    (p := softmax tau u) (r := expR (2%:R * eps / tau))
+    (h := fun q : R => q * (1 - q) * (r - 1) / (1 + q * (r - 1)))
+    (best := \big[Num.max/0]_(S : {set 'I_L.+1}) h (mass p S)) : 0 < tau -> 0 <= eps ->
+  is_max (fun delta => ninf delta <= eps)
+    (fun delta => norm1 (softmax tau (u + delta) - p) / 2%:R) best /\
+  forall S, h (mass p S) = best ->
+    norm1 (softmax tau (u + eps *: signs R S) - p) / 2%:R = best.
+Proof. by move=> t0 e0; exact: finite_perturbation. Qed.
+
+Theorem claim_beyond_finite_perturbation_supremum (R : realType) L (tau eps : R)
+    (k := expR (eps / tau)) (r := expR (2%:R * eps / tau))
+    (h := fun q : R => q * (1 - q) * (r - 1) / (1 + q * (r - 1)))
+    (best := fun n (p : 'rV[R]_n) => \big[Num.max/0]_(S : {set 'I_n}) h (mass p S)) :
+  0 < tau -> 0 <= eps ->
+  (forall u : 'rV[R]_L.+1, best _ (softmax tau u) <= tanh (eps / tau / 2%:R) /\
+     (best _ (softmax tau u) = tanh (eps / tau / 2%:R) <->
+      (exists S, mass (softmax tau u) S = (1 + k)^-1) \/ eps = 0)) /\
+  (0 < eps -> forall x y, 0 <= x -> x < y -> y <= 1 ->
+     (y <= (1 + k)^-1 -> h x < h y) /\ ((1 + k)^-1 <= x -> h y < h x)) /\
+  exists u : 'rV[R]_L.+2, best _ (softmax tau u) = tanh (eps / tau / 2%:R).
+Proof.
+move=> t0 e0; split=> [u|]; first exact: finite_perturbation_supremum.
+split=> [e1 x y x0 xy y1|]; last exact: finite_perturbation_attained.
+have k1 : 1 < k by rewrite -expR0 ltr_expR divr_gt0.
+have rE : r = k ^+ 2 by rewrite /r /k -mulrA expRMm.
+by rewrite /h rE; exact: gain_monotone.
+Qed.
+
+(* Beyond Corollary 3.4: merging two weights; token j is merged into token i and keeps weight 0. *)
+Theorem claim_beyond_envelope_step_merge (R : realFieldType) n (p : 'rV[R]_n)
+    (positive := [set i | p 0 i != 0]) : simplex p ->
+  (forall i j (q := \row_k (if k == i then p 0 i + p 0 j else if k == j then 0 else p 0 k)),
+     i != j -> p 0 i + p 0 j <= pmax p ->
+     [/\ simplex q, pmax q = pmax p & theta q <= theta p]) /\
+  ((forall i j, i != j -> p 0 i != 0 -> p 0 j != 0 -> pmax p < p 0 i + p 0 j) ->
+     (3 <= #|positive|)%N -> #|positive|.+1%:R * pmax p < 2%:R).
+Proof.
+move=> sp; split=> [i j q ij le|H L3].
+  have -> : q = merge i j p by apply/rowP => k; rewrite mergeE // mxE.
+  exact: merge_pmax.
+apply: unmergeable_few => // i j ij; rewrite !inE; exact: H.
+Qed.
+
+(* Beyond Corollary 3.4: the least theta among rows with largest weight m. *)
+Theorem claim_beyond_envelope (R : realFieldType) (m : R) :
+  (3%:R^-1 <= m -> m <= 1 ->
+     (forall n (p : 'rV[R]_n), simplex p -> pmax p = m -> 4%:R * (m * (1 - m)) <= theta p) /\
+     exists n (p : 'rV[R]_n), [/\ simplex p, pmax p = m & theta p = 4%:R * (m * (1 - m))]) /\
+  (3%:R^-1 <= m -> m <= 2%:R^-1 -> let p : 'rV[R]_3 := \row_i nth 0 [:: m; m; 1 - 2%:R * m] i in
+     [/\ simplex p, pmax p = m & theta p = 4%:R * (m * (1 - m))]) /\
+  (2%:R / 7%:R <= m -> m <= 3%:R^-1 ->
+     (forall n (p : 'rV[R]_n), simplex p -> pmax p = m -> 1 - (4%:R * m - 1) ^+ 2 <= theta p) /\
+     let p : 'rV[R]_4 := \row_i nth 0 [:: m; m; m; 1 - 3%:R * m] i in
+     [/\ simplex p, pmax p = m & theta p = 1 - (4%:R * m - 1) ^+ 2]).
+Proof.
+split=> [m3 m1|].
+  split=> [n p sp <-|]; first exact: envelope_high.
+  have [m2|/ltW m2] := leP m 2%:R^-1.
+    by exists 3%N, (row3 m); exact: envelope_high_attained.
+  by exists 2%N, (row_of [:: m; 1 - m]); exact: envelope_top_attained.
+split; first exact: envelope_high_attained.
+move=> m27 m13; split=> [n p sp mE|]; last exact: envelope_low_attained.
+by rewrite -mE; apply: envelope_low; rewrite ?mE.
+Qed.
+
+(* Beyond Lemma A.2(iv): with gamma_k = c_k 1 the bound is the norm exactly where some u is
+   orthogonal to 1 and to all normalised tokens; so at depth n <= d - 2, and not for some tokens at
+   each depth n >= d - 1. *)
+Theorem claim_beyond_a_2_iv_equality (R : rcfType) d :
+  (forall (c eps : nat -> R) (y : nat -> 'rV[R]_d.+1) n,
+     (forall k, 0 <= eps k) -> (forall k, 0 < sigma (eps k) (y k)) ->
+     (forall k, (k < n.+1)%N -> c k != 0) ->
+     is_opnorm (@norm2 R d.+1) (@norm2 R d.+1)
+       (app (mxprod (fun k => ln_jac (c k *: ones d.+1) (eps k) (y k)) n.+1))
+       (\prod_(k < n.+1) (`|c k| / sigma (eps k) (y k))) <->
+     exists u, u != 0 /\ dot (ones d.+1) u = 0 /\
+       forall k, (k < n.+1)%N -> dot (xhat (eps k) (y k)) u = 0) /\
+  (forall (eps : nat -> R) (y : nat -> 'rV[R]_d.+1) n, (n <= d.+1 - 2)%N -> (0 < n)%N ->
+     exists u, u != 0 /\ dot (ones d.+1) u = 0 /\
+       forall k, (k < n)%N -> dot (xhat (eps k) (y k)) u = 0) /\
+  (forall n (eps : R), 0 < eps -> (d.+1 - 1 <= n)%N -> exists y : nat -> 'rV[R]_d.+1,
+     ~ exists u, u != 0 /\ dot (ones d.+1) u = 0 /\
+       forall k, (k < n)%N -> dot (xhat eps (y k)) u = 0).
+Proof.
+split=> [c eps y n e0 s0 c0|]; first exact: ln_equality_iff.
+split=> [eps y n nd n0|n eps e0 nd].
+  have d2 : (2 < d.+1)%N by rewrite -subn_gt0 (leq_trans n0 nd).
+  by apply: unseen_exists; move: nd; rewrite leq_subRL // ltnW.
+exists (@corner R d); apply: deep_tokens e0 _.
+by move: nd; rewrite subn1.
+Qed.
+
+(* Beyond Lemma A.2, RMSNorm. *)
+Theorem claim_beyond_rmsnorm_products (R : rcfType) d :
+  (forall (gamma x : 'rV[R]_d.+1) eps, 0 <= eps -> 0 < rms_sigma eps x ->
+     app (rms_jac gamma eps x) (rms_hat eps x) =
+       (rms_rho eps x / rms_sigma eps x) *: hadamard gamma (rms_hat eps x) /\
+     forall v, dot (rms_hat eps x) v = 0 ->
+       app (rms_jac gamma eps x) v = (rms_sigma eps x)^-1 *: hadamard gamma v) /\
+  (forall (gamma : nat -> 'rV[R]_d.+1) (eps : nat -> R) (y : nat -> 'rV[R]_d.+1) n,
+     (forall k, 0 <= eps k) -> (forall k, 0 < rms_sigma (eps k) (y k)) -> forall u,
+     norm2 (app (mxprod (fun k => rms_jac (gamma k) (eps k) (y k)) n) u) <=
+     \prod_(k < n) (ninf (gamma k) / rms_sigma (eps k) (y k)) * norm2 u) /\
+  (forall (c eps : nat -> R) (y : nat -> 'rV[R]_d.+1) n,
+     (forall k, 0 <= eps k) -> (forall k, 0 < rms_sigma (eps k) (y k)) ->
+     (forall k, (k < n)%N -> c k != 0) ->
+     is_opnorm (@norm2 R d.+1) (@norm2 R d.+1)
+       (app (mxprod (fun k => rms_jac (c k *: ones d.+1) (eps k) (y k)) n))
+       (\prod_(k < n) (`|c k| / rms_sigma (eps k) (y k))) <->
+     exists u, u != 0 /\ forall k, (k < n)%N -> dot (rms_hat (eps k) (y k)) u = 0) /\
+  (forall (eps : nat -> R) (y : nat -> 'rV[R]_d.+1) n, (n <= d.+1 - 1)%N ->
+     exists u, u != 0 /\ forall k, (k < n)%N -> dot (rms_hat (eps k) (y k)) u = 0).
+Proof.
+split=> [gamma x eps e0 s0|]; first exact: rms_jac_hat.
+split=> [gamma eps y n e0 s0 u|]; first exact: rms_product_le.
+split=> [c eps y n e0 s0 c0|eps y n nd]; first exact: rms_equality_iff.
+by apply: rms_unseen_exists; move: nd; rewrite subn1.
+Qed.
+
+(* Cited from Noci et al. (2022), the deterministic part: logits over tau in [-c, c]. *)
+Theorem claim_noci_2022 (R : realType) n (tau c : R) : 0 < tau -> 0 <= c ->
+  (forall u : 'rV[R]_n.+1, (forall i, `|u 0 i / tau| <= c) ->
+     [/\ pmax (softmax tau u) <= expR (2%:R * c) / (expR (2%:R * c) + n%:R),
+         norm1 (softmax tau u - const_mx n.+1%:R^-1) / 2%:R <= tanh (c / 2%:R) &
+         1 - pmax (softmax tau u) ^+ 2 <= theta (softmax tau u)]) /\
+  (let u : 'rV[R]_n.+1 := \row_i (if i == ord0 then c * tau else - c * tau) in
+   (forall i, `|u 0 i / tau| <= c) /\
+   pmax (softmax tau u) = expR (2%:R * c) / (expR (2%:R * c) + n%:R)).
+Proof.
+move=> t0 c0; split=> [u uc|]; last exact: spread_pmax_attained.
+split; [exact: spread_pmax | exact: spread_tv | apply: theta_pmax; exact: softmax_simplex].
+Qed.
+
+(* Beyond Theorem 4.5(3): pre-LN stacks with any branches G_k behind their LayerNorms commute with
+   shifts; shift d c adds c_i to all coordinates of token i. *)
+Theorem claim_beyond_pre_ln_shift (R : realType) L d (gamma beta : nat -> 'rV[R]_d.+1)
+    (eps : nat -> R) (G : nat -> 'M[R]_(L.+1, d.+1) -> 'M[R]_(L.+1, d.+1)) l n
+    (F := run (fun k X => X + G k (tokenwise (ln (gamma k) (beta k) (eps k)) X)) l n) :
+  (forall X c, F (X + shift d.+1 c) = F X + shift d.+1 c) /\
+  (forall X c, differentiable F X -> 'd F X (shift d.+1 c) = shift d.+1 c) /\
+  (forall c : 'rV[R]_L.+1, shift d.+1 c = 0 -> c = 0) /\
+  (forall X (N : 'M[R]_(L.+1, d.+1) -> R) b, (forall Y, Y != 0 -> 0 < N Y) ->
+     differentiable F X -> opnorm_le N N ('d F X) b -> 1 <= b).
+Proof.
+split; first by move=> X c; exact: pre_ln_shift.
+split; first by move=> X c; exact: pre_ln_fixed.
+split; first by move=> c; exact: shift0.
+by move=> X N b; exact: pre_ln_norm_ge1.
+Qed.
+
+(* Beyond Theorem 4.1, rows of DA: half the range of the scores suffices, over the keys that carry
+   weight; scores with two values on the two sides of an optimal subset attain it. *)
+Theorem claim_beyond_gauge_fixed_scores (R : rcfType) n (p : 'rV[R]_n) (tau : R) :
+  simplex p -> 0 < tau ->
+  (forall (s : 'rV[R]_n) (lo hi : R), (forall i, p 0 i != 0 -> lo <= s 0 i <= hi) ->
+     norm1 (app (softmax_jac p tau) s) <= theta p / tau * ((hi - lo) / 2%:R)) /\
+  (forall S (lo hi : R), bisection p S = theta p -> lo <= hi ->
+     norm1 (app (softmax_jac p tau) (\row_i (if i \in S then hi else lo))) =
+     theta p / tau * ((hi - lo) / 2%:R)).
+Proof.
+move=> sp t0; split=> [s lo hi|S lo hi HS]; first exact: jac_half_range.
+exact: jac_half_range_eq.
+Qed.
+
+(* Beyond Theorem 4.1, action on values: half the diameter of the values suffices; D is any bound on
+   it, and for two values at the distance D some row attains the bound. *)
+Theorem claim_beyond_gauge_fixed_values (R : rcfType) n d (v : 'I_n -> 'rV[R]_d) :
+  (forall (a : 'rV[R]_n) D, \sum_j a 0 j = 0 -> 0 <= D ->
+     (forall j l, a 0 j != 0 -> a 0 l != 0 -> norm2 (v j - v l) <= D) ->
+     norm2 (\sum_j a 0 j *: v j) <= norm1 a * (D / 2%:R)) /\
+  (forall j l, j != l -> let a : 'rV[R]_n := delta_mx 0 j - delta_mx 0 l in
+     [/\ \sum_i a 0 i = 0, norm1 a = 2%:R &
+         norm2 (\sum_i a 0 i *: v i) = norm1 a * (norm2 (v j - v l) / 2%:R)]).
+Proof.
+split=> [a D a0 D0 vD|j l jl]; first exact: half_diameter.
+exact: half_diameter_attained.
+Qed.
