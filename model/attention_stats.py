@@ -180,7 +180,7 @@ def _sample(
 def _mask_rows(
     mask: Tensor | None, is_causal: bool, shape: tuple[int, ...], b: Tensor, h: Tensor, t: Tensor
 ) -> tuple[Tensor, Tensor | None]:
-    """Which keys the sampled rows see, (R, S) booleans, and what a float mask adds to their scores."""
+    """Which keys the sampled rows see, (R, S) booleans, and what a float mask adds to scores."""
     keys = torch.arange(shape[-1], device=t.device)
     visible = keys <= t[:, None] if is_causal else torch.ones_like(t[:, None] + keys, dtype=bool)
     if mask is None:

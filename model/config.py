@@ -118,7 +118,7 @@ class OptimConfig(_Section):
 
 
 class BatchConfig(_Section):
-    """Sequences in one micro-batch, over all processes together, and micro-batches in one update."""
+    """Sequences in a micro-batch, over all processes together, and micro-batches in an update."""
 
     micro: int = pydantic.Field(4, ge=1)
     accumulation: int = pydantic.Field(16, ge=1)
@@ -152,9 +152,10 @@ class RunConfig(_Section):
     """One run.
 
     seed: of initialisation and dropout, and of nothing else. precision: "bf16" is autocast with
-    float32 parameters. compile: torch.compile. activation_checkpointing: recompute each block in
-    the backward pass. checkpoint_every: updates; keep: how many checkpoints stay. out: the folder
-    of all runs; a run writes to out/name.
+    float32 parameters. parallel: how several processes share the model. compile: torch.compile.
+    activation_checkpointing: recompute each block in the backward pass. checkpoint_every: updates;
+    keep: how many checkpoints stay. tensorboard: event files beside the logs. out: the folder of
+    all runs; a run writes to out/name.
     """
 
     name: str = pydantic.Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
@@ -165,10 +166,12 @@ class RunConfig(_Section):
     batch: BatchConfig = BatchConfig()
     measure: MeasureConfig = MeasureConfig()
     precision: Literal["bf16", "float32"] = "bf16"
+    parallel: Literal["ddp", "fsdp"] = "ddp"
     compile: bool = False
     activation_checkpointing: bool = False
     checkpoint_every: int = pydantic.Field(100, ge=1)
     keep: int = pydantic.Field(2, ge=1)
+    tensorboard: bool = False
     out: Path = Path("runs")
 
     @pydantic.model_validator(mode="after")
@@ -199,7 +202,7 @@ class RunConfig(_Section):
 
 
 # What may change between the start of a run and its resumption: nothing that touches a number.
-FREE_TO_CHANGE = ("out", "keep", "checkpoint_every")
+FREE_TO_CHANGE = ("out", "keep", "checkpoint_every", "tensorboard")
 
 
 def load(path: Path, overrides: Sequence[str] = ()) -> RunConfig:
@@ -260,7 +263,7 @@ def config_hash(config: RunConfig) -> str:
 
 
 def difference(first: RunConfig, second: RunConfig) -> list[str]:
-    """The settings in which two configurations differ, one line each, those free to change left out.
+    """The settings in which two configurations differ, one line each, FREE_TO_CHANGE left out.
 
     Each line reads ``section.key: FIRST, now SECOND``.
     """

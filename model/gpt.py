@@ -142,7 +142,7 @@ class GPT(nn.Module):
         Raises ValueError for more tokens than the context.
         """
         T = tokens_BT.shape[1]
-        if T > self.config.context:
+        if self.config.context < T:
             raise ValueError(f"{T} tokens exceed a context of {self.config.context}")
         x_BTD = self.tokens(tokens_BT)
         if self.positions is not None:
