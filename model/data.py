@@ -159,11 +159,11 @@ def fineweb_documents() -> Iterator[str]:
 
 def file_documents(paths: Sequence[Path], kind: str) -> Iterator[str]:
     """Documents of text files (one each) or of the column "text" of Parquet files."""
-    from datasets import load_dataset
-
     for path in paths:
         if not path.is_file():
             raise DataError(f"{path}: there is no such file")
+    from datasets import load_dataset
+
     files = [str(path) for path in paths]
     options = {"sample_by": "document"} if kind == "text" else {}
     stream = load_dataset(kind, data_files=files, split="train", streaming=True, **options)

@@ -118,7 +118,7 @@ class Shards:
         """`count` tokens from `start` on, a copy. Raises IndexError beyond the end."""
         if start < 0 or start + count > len(self):
             raise IndexError(f"tokens {start} to {start + count} of {len(self)}")
-        parts = []
+        parts = [np.empty(0, dtype=np.uint16)]
         shard = int(np.searchsorted(self._ends, start, side="right"))
         while count:
             begin = start - (int(self._ends[shard - 1]) if shard else 0)

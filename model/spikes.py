@@ -48,11 +48,12 @@ def spikes(norms: Sequence[float], rule: SpikeRule | None = None) -> list[int]:
             raise ValueError(f"norms[{update}] is {norm}: negative")
         if update < chosen.excluded:
             continue
-        window = [
+        available = [
             norms[i]
-            for i in range(max(0, update - chosen.window), update)
+            for i in range(update)
             if np.isfinite(norms[i]) and not (chosen.skip_spikes and i in found)
         ]
+        window = available[-chosen.window :]
         if not np.isfinite(norm) or (window and norm > chosen.factor * float(np.median(window))):
             found.append(update)
     return found

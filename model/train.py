@@ -427,7 +427,7 @@ def _interruption() -> Iterator[list[int]]:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Command line; exit status 0, 1 where the run cannot go on, 2 for a wrong call, 130 stopped."""
+    """Command line; exit status 0, 1 where it cannot go on, 2 for a wrong call, 130 stopped."""
     parser = argparse.ArgumentParser(prog="model.train", description=(__doc__ or "").split("\n")[0])
     parser.add_argument("config", type=Path, metavar="CONFIG.toml")
     parser.add_argument(
