@@ -138,6 +138,16 @@ def gradient_norms(model: GPT) -> dict[str, Any]:
     }
 
 
+def total_gradient_norm(model: nn.Module) -> Tensor:
+    """The ℓ2 norm of all gradients together, a whole tensor of no axes on the parameters' device.
+
+    Sharded gradients are added up over all processes, so every process must call. In float32, one
+    norm a parameter and the norm of these, as `torch.nn.utils.get_total_norm` does.
+    """
+    norms = [full(p.grad.norm()) for p in model.parameters() if p.grad is not None]
+    return torch.linalg.vector_norm(torch.stack(norms))
+
+
 def _norm(parameters: list[nn.Parameter]) -> float:
     norms = [full(p.grad.norm()).double() for p in parameters if p.grad is not None]
     return float(torch.linalg.vector_norm(torch.stack(norms))) if norms else 0.0

@@ -91,7 +91,9 @@ class Trainer:
 
             for block in self.gpt.blocks:
                 fully_shard(block)
-            fully_shard(self.gpt)
+            # Resharded after every forward pass: a measurement has no backward pass to do it, and
+            # gradients belong to the shards.
+            fully_shard(self.gpt, reshard_after_forward=True)
         elif self.place.world > 1:
             model = nn.parallel.DistributedDataParallel(self.gpt)
         return torch.compile(model) if self.config.compile else model
@@ -120,13 +122,14 @@ class Trainer:
 
         Returns the gradients' norm before clipping, and the learning rate.
         """
-        clipped = nn.utils.clip_grad_norm_(self.gpt.parameters(), self.config.optim.clip)
+        norm = monitor.total_gradient_norm(self.gpt)
+        nn.utils.clip_grads_with_norm_(self.gpt.parameters(), self.config.optim.clip, norm)
         rate = learning_rate(self.config.optim, update)
         for group in self.optimizer.param_groups:
             group["lr"] = rate
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
-        return float(monitor.full(clipped)), rate
+        return float(norm), rate
 
     def measure_attention(self, update: int) -> list[dict[str, Any]]:
         """Statistics of attention rows on the update's last micro-batch, one entry a layer."""
