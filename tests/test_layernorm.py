@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from theory.layernorm import (
     LayerNormStats,
+    RMSNormStats,
     _bisect_root,
     layer_norm,
     layer_norm_jacobian,
@@ -21,6 +22,7 @@ from theory.layernorm import (
     rms_norm_jacobian,
     rms_norm_jacobian_norm,
     rms_norm_lipschitz,
+    rms_norm_stats,
 )
 
 EPS = 2.0**-52
@@ -127,6 +129,12 @@ def test_stats_of_small_tokens():
     assert single.mean.shape == single.sigma.shape == single.rho.shape == ()
     with pytest.raises(AttributeError):
         single.mean = 0.0
+    raw = rms_norm_stats([[1.0, 3.0], [0.0, 0.0]], 4.0)
+    assert isinstance(raw, RMSNormStats)
+    np.testing.assert_allclose(raw.sigma, [3.0, 2.0], rtol=EPS)
+    np.testing.assert_allclose(raw.xhat, [[1 / 3, 1.0], [0.0, 0.0]], rtol=EPS)
+    np.testing.assert_allclose(raw.rho, [4 / 9, 1.0], rtol=EPS)
+    assert rms_norm_stats([3.0, 4.0], 0).sigma.shape == ()
 
 
 @pytest.mark.parametrize("value", [0.1, -7.3, 1e308, 1e-320, TINY, 0.0])
@@ -214,9 +222,14 @@ def test_rms_norm_against_high_precision(pair, eps):
     x, gamma = pair
     assume(eps > 0.0 or any(x))
     result = rms_norm(x, gamma, eps)
+    stats = rms_norm_stats(x, eps)
     with mpmath.workdps(DIGITS):
-        _, _, xhat = exact_normalised(x, eps, centred=False)
+        _, sigma, xhat = exact_normalised(x, eps, centred=False)
+        assert abs(stats.sigma - sigma) <= 16 * EPS * sigma + TINY
+        rho = mpmath.mpf(eps) / sigma**2
+        assert abs(stats.rho - rho) <= 32 * EPS * rho + TINY
         for i in range(len(x)):
+            assert abs(stats.xhat[i] - xhat[i]) <= 8 * EPS * abs(xhat[i]) + 16 * TINY
             exact = mpmath.mpf(gamma[i]) * xhat[i]
             if math.isinf(result[i]):
                 assert abs(exact) >= HUGE * (1 - mpmath.mpf(8 * EPS))
@@ -643,6 +656,8 @@ def test_eps_zero_names_the_token_without_spread():
         ValueError, match=r"^RMSNorm of a zero token is undefined at eps = 0: x\[1, 1\]$"
     ):
         rms_norm(tokens, ones, 0.0)
+    with pytest.raises(ValueError, match=r"^RMSNorm of a zero token .*eps = 0: x\[1, 1\]$"):
+        rms_norm_stats(tokens, 0)
     for function in (layer_norm_jacobian, layer_norm_jacobian_norm):
         message = r"^LayerNorm of a constant token is undefined at eps = 0: x$"
         with pytest.raises(ValueError, match=message):
@@ -684,6 +699,7 @@ def test_arguments_are_never_changed(pair):
     for function in [*SINGLE, layer_norm_without_beta, rms_norm]:
         function(x, gamma, 0.1)
     layer_norm_stats(x, 0.1)
+    rms_norm_stats(x, 0.1)
     layer_norm_lipschitz(gamma, 0.1)
     rms_norm_lipschitz(gamma, 0.1)
     np.testing.assert_array_equal(x, copies[0])

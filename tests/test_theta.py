@@ -1478,9 +1478,12 @@ class TestCompilation:
                 "from package._jit import kernel\n\n\n"
                 f"@kernel\ndef inner(x):\n    return x + {constant}\n"
             )
+            # A folder given there would be the same for both runs and outlast them.
+            env = {k: v for k, v in os.environ.items() if k != "NUMBA_CACHE_DIR"}
             done = subprocess.run(
                 [sys.executable, "-c", "import package.caller"],
                 cwd=tmp_path,
+                env=env,
                 capture_output=True,
                 text=True,
                 check=True,

@@ -21,11 +21,15 @@ import torch
 from theta_reference import exact, reference_theta
 
 import theory.theta
-from theory.theta import Status, solve_theta, theta_rows, theta_rows_from_logits
+from theory.theta import Status, _rows, _sums, solve_theta, theta_rows, theta_rows_from_logits
 from theory.theta import _float_kernels as floats
+from theory.theta import _lanes as lanes
 from theory.theta import _long_rows as long_rows
+from theory.theta import _repair as repair
 from theory.theta import _settle as settle
 from theory.theta import _small_rows as small_rows
+from theory.theta._batch import read_rows
+from theory.theta._found import Deadline
 
 ROOT = Path(theory.theta.__file__).resolve().parents[2]
 
@@ -58,6 +62,17 @@ def gap_by_theta(theta: Fraction) -> Fraction:
     return root
 
 
+def long_row_arrays(length: int) -> tuple[np.ndarray, ...]:
+    """scratch, indices, ordered, places and minus, as `balance_row` wants them."""
+    return (
+        np.empty((5, 2**13)),
+        np.empty((7, 64), np.int64),
+        np.empty(length + lanes.LANE_STEP),
+        np.empty(length, np.int32),
+        np.empty(length, np.bool_),
+    )
+
+
 class TestLongRows:
     @pytest.mark.parametrize("deviation", [0.03, 0.1, 0.5, 1.0, 3.0, 6.0])
     @pytest.mark.parametrize("length", [97, 128, 255, 256, 1000, 4096])
@@ -65,35 +80,98 @@ class TestLongRows:
         rows = softmax_rows([length, int(100 * deviation)], (10, length), deviation)
         found = 0
         for row in rows:
-            ordered, places, minus, scratch = (
-                np.empty(length),
-                np.empty(length, np.int32),
-                np.empty(length, np.bool_),
-                np.empty((5, 2**13)),
-            )
-            count = long_rows.balance_row(
-                row, length, row.sum(), 0.0, 0.0, scratch, ordered, places, minus
-            )
+            arrays = long_row_arrays(length)
+            count = long_rows.balance_row(row, length, row.sum(), 0.0, 0.0, True, *arrays)
             assert 0 <= count <= length
             if count:
                 found += 1
+                *_, places, minus = arrays
                 assert len(set(places[:count].tolist())) == count
                 taken = np.zeros(length, np.bool_)
                 taken[places[:count]] = ~minus[:count]
                 assert gap_of(row, taken) <= Fraction(1, 2**27)
+                same = long_rows.balance_row(row, length, row.sum(), 0.0, 0.0, False, *arrays)
+                assert same == count
         if length >= 255 and 0.1 <= deviation <= 1:
             assert found >= 8
 
     def test_rows_without_a_close_subset_are_left(self):
         # Each mass is a multiple of 1/257.
         row = np.ones(257) + (np.arange(257) < 3)
-        scratch = np.empty((5, 2**13))
-        arrays = np.empty(257), np.empty(257, np.int32), np.empty(257, np.bool_)
+        arrays = long_row_arrays(257)
         row[0] = 2.0
         assert row.sum() % 2 == 0
-        assert long_rows.balance_row(row, 257, row.sum(), 0.0, 0.0, scratch, *arrays) > 0
+        assert long_rows.balance_row(row, 257, row.sum(), 0.0, 0.0, True, *arrays) > 0
         row[0] = 1.0
-        assert long_rows.balance_row(row, 257, row.sum(), 0.0, 0.0, scratch, *arrays) == 0
+        assert long_rows.balance_row(row, 257, row.sum(), 0.0, 0.0, True, *arrays) == 0
+
+    @pytest.mark.parametrize("length", [96, 128, 191, 192, 193, 700, 1000])
+    def test_lanes(self, length):
+        found = 0
+        for deviation in (0.1, 0.4, 1.0, 2.0):
+            rows = softmax_rows([length, int(100 * deviation)], (12, length), deviation)
+            for number, row in enumerate(rows):
+                row[np.random.default_rng(length).random(length) < 0.1] = 0.0
+                row[length // 3] += number % 3 * 0.3
+                arrays = long_row_arrays(length)
+                accepted = 2.0**-20 * row.sum()
+                args = row, length, row.sum(), accepted
+                if not lanes.balance_lanes(*args, True, *arrays):
+                    assert not lanes.balance_lanes(*args, False, *arrays)
+                    continue
+                found += 1
+                *_, places, minus = arrays
+                taken = np.zeros(length, np.bool_)
+                taken[places] = ~minus
+                assert lanes.balance_lanes(*args, False, *arrays)
+                assert sorted(places.tolist()) == list(range(length))
+                assert gap_of(row, taken) <= Fraction(1001, 1000) / 2**20
+        assert found >= (10 if length < 191 else 28)
+
+    def test_lanes_and_large_weights(self):
+        arrays = long_row_arrays(400)
+        flat = softmax_rows(1, (400,), 0.3)
+        assert 0.9 < flat.sum() < 1.1
+        # 65 large weights, 64 of them, one that takes a bulk, one beyond all, and 63 small ones.
+        for row, found in (
+            (np.where(np.arange(400) < 65, 1.0, flat), False),
+            (np.where(np.arange(400) < 64, 1.0, flat), True),
+            (np.where(np.arange(400) < 1, 0.5, flat), True),
+            (np.where(np.arange(400) > 398, 0.9, flat), True),
+            (np.where(np.arange(400) < 1, 1.1, flat), False),
+            (np.where(np.arange(400) < 63, flat, 0.0), False),
+        ):
+            accepted = 2.0**-20 * row.sum()
+            assert lanes.balance_lanes(row, 400, row.sum(), accepted, True, *arrays) == found
+            if found:
+                *_, places, minus = arrays
+                assert gap_of(row, ~minus[np.argsort(places)]) <= Fraction(1001, 1000) / 2**20
+
+    @pytest.mark.parametrize("count", [48, 64])
+    def test_repair(self, count):
+        rng = np.random.default_rng(count)
+        found = 0
+        for _ in range(100):
+            held = np.sort(rng.random(count))[::-1].copy()
+            gap = 4 * rng.random() - 2
+            scratch, indices, *_ = long_row_arrays(1)
+            minus = np.empty(count, np.bool_)
+            if repair.repair(gap, 1e-5, held, count, minus, scratch, indices):
+                found += 1
+                signs = np.where(minus, -1, 1)
+                left = Fraction(gap) + sum(map(Fraction, (signs * held).tolist()))
+                assert abs(left) <= Fraction(1001, 1000) * Fraction(1e-5)
+        assert found >= 95
+
+    def test_sorting_with_places(self):
+        rng = np.random.default_rng(1)
+        for k in range(20):
+            values = rng.choice(rng.random(5), 64) if k % 2 else rng.random(64)
+            given, places = values.copy(), np.arange(64)
+            repair.sort_held(values, places, np.empty(64), np.empty((2, 64), np.int64))
+            assert (given[places] == values).all()
+            assert sorted(places.tolist()) == list(range(64))
+            assert (np.diff(values) <= 0).all()
 
     def test_order_by_binade(self):
         rng = np.random.default_rng(1)
@@ -116,7 +194,7 @@ def split(weights: np.ndarray, stop: int = settle.GO) -> tuple[float, int, np.nd
     """`split_row` of descending weights."""
     n = len(weights)
     taken = np.zeros(n, np.bool_)
-    value, status = small_rows.split_row(
+    value, status, _ = small_rows.split_row(
         weights,
         n,
         *floats.pair_sum(weights, n),
@@ -279,14 +357,14 @@ class TestSmallRows:
                 weights = np.sort(1 + 0.2 * rng.random(length))[::-1].copy()
                 taken = np.zeros(length, np.bool_)
                 total = floats.pair_sum(weights, length)
-                value, status = small_rows.odd_split(weights, length, *total, taken)
+                value, status = small_rows.odd_split(weights, length, length, *total, taken)
                 if status == small_rows.OPTIMAL:
                     settled += 1
                     assert value == float(reference_theta(weights))
                     assert 1 - gap_of(weights, taken) ** 2 == reference_theta(weights)
         assert settled > 40
         weights = np.array([5.0, 4.0, 3.0, 2.0, 2.0])
-        assert small_rows.odd_split(weights, 5, 16.0, 0.0, taken)[1] == small_rows.OPEN
+        assert small_rows.odd_split(weights, 5, 5, 16.0, 0.0, taken)[1] == small_rows.OPEN
 
 
 class TestArithmetic:
@@ -326,6 +404,36 @@ class TestArithmetic:
 
 
 class TestTypes:
+    @pytest.mark.parametrize("kind", "bhilqBHILQ")
+    def test_integers_are_solved_by_kernels(self, kind, monkeypatch):
+        rows = np.random.default_rng(16).integers(0, 120, (40, 12)).astype(kind)
+        rows[5], rows[6, 2:] = 0, 0
+        given = {"check_sum": False, "on_empty": "nan", "return_subset": True}
+        expected = theta_rows(rows.astype(float), **given)
+        with monkeypatch.context() as patch:
+            patch.setattr(_rows._Batch, "search", None)
+            for source in (rows, np.asfortranarray(rows), rows.astype(rows.dtype.newbyteorder())):
+                got = theta_rows(source, **given)
+                assert all(
+                    np.array_equal(*p, equal_nan=True) for p in zip(got, expected, strict=True)
+                )
+        assert got[0][0] == solve_theta(rows[0]).theta
+        if kind in "bhilq":
+            with pytest.raises(ValueError, match="row 0 has a negative weight at entry 1"):
+                theta_rows(np.array([[2, -1]], dtype=kind), check_sum=False)
+        with pytest.raises(ValueError, match=r"row 0 sums to 5\.0 instead of 1"):
+            theta_rows(np.array([[3, 2]], dtype=kind))
+
+    @pytest.mark.parametrize("top", [2**53, 2**53 + 1, 2**63 - 1])
+    def test_integers_beyond_floats_stay_exact(self, top):
+        # The first is more than half of the total by half a unit.
+        rows = np.array([[top, top - 2, 1], [3, 2, 2]])
+        got = theta_rows(rows, check_sum=False)
+        assert got.tolist() == [solve_theta(row.tolist()).theta for row in rows]
+        assert got[0] == float(1 - Fraction(1, 2 * top - 1) ** 2)
+        kind = read_rows(rows, "P", None, False, 0).kind()
+        assert kind == (settle.FLOAT64 if top == 2**53 else None)
+
     @pytest.mark.parametrize("dtype", [np.float64, np.float32, np.float16, ml_dtypes.bfloat16])
     def test_every_bit_pattern_is_read(self, dtype):
         """Rows of one entry: θ = 0 for positive ones, and the others are refused by name."""
@@ -490,7 +598,7 @@ INTERRUPTED = """
     theta_rows(rows[:2], on_open="nan", budget=1)
     print("begun", flush=True)
     try:
-        theta_rows(rows, on_open="nan", check_sum=False, threads=2)
+        theta_rows(rows, on_open="nan", check_sum=False, threads=THREADS)
         sys.exit("it ended before the interrupt")
     except KeyboardInterrupt:
         caught = time.clock_gettime(time.CLOCK_MONOTONIC)
@@ -502,26 +610,93 @@ INTERRUPTED = """
 """
 
 
+# Integers that are multiples of 2⁵⁰ but for their lower bits: many subsets are best by the
+# multiples, and which of them is best of all would take hours.
+SEARCHING = """
+    import signal, sys, threading, time
+    import numpy as np
+    from theory.theta import solve_theta, theta, theta_rows
+
+    rng = np.random.default_rng(61)
+    multiples = rng.integers(5, 10, 61)
+    multiples[0] += multiples.sum() % 2 == 0
+    row = [int(k) * 2**50 + int(b) for k, b in zip(multiples, rng.integers(0, 2**20, 61))]
+    assert theta(row, check_sum=False, budget=0.1, on_open="nan") != 0
+    print("begun", flush=True)
+    try:
+        CALL
+        sys.exit("it ended before the interrupt")
+    except KeyboardInterrupt:
+        caught = time.clock_gettime(time.CLOCK_MONOTONIC)
+    assert threading.active_count() == 1, threading.enumerate()
+    before = time.process_time()
+    time.sleep(0.3)
+    assert time.process_time() - before < 0.05, "something goes on computing"
+    print(caught, flush=True)
+"""
+
+
+def test_how_long_threads_wait_for_a_deadline():
+    stop = np.zeros(1, np.int64)
+    assert _rows._Deadline(None, stop).left() is None
+    assert 50 < _rows._Deadline(60.0, stop).left() <= 60
+    assert _rows._Deadline(0.0, stop).left() == 0
+    assert _rows._Deadline(math.inf, stop).left() == threading.TIMEOUT_MAX
+
+
 class TestInterrupts:
+    @pytest.mark.parametrize("threads", [1, 2])
     @pytest.mark.parametrize(
         ("spread", "count", "length"), [(0.3, 400_000, 24), (1.0, 100_000, 512)]
     )
-    def test_control_is_back_at_once(self, spread, count, length):
+    def test_control_is_back_at_once(self, spread, count, length, threads):
         count = min(count, 2**25 // length)
         code = textwrap.dedent(INTERRUPTED)
-        for name, value in (("SPREAD", spread), ("ROWS", count), ("LENGTH", length)):
+        values = ("SPREAD", spread), ("ROWS", count), ("LENGTH", length), ("THREADS", threads)
+        for name, value in values:
             code = code.replace(name, str(value))
+        assert self.delay(code, 0.1) < 0.2
+
+    @pytest.mark.parametrize(
+        "call",
+        [
+            "theta(row, check_sum=False)",
+            "solve_theta(row)",
+            "solve_theta(row, method='branch')",
+            "solve_theta(row[:58], method='quarters')",
+            "theta_rows([row], check_sum=False, threads=1)",
+            "theta_rows([row, row, row], check_sum=False, threads=2)",
+            "theta_rows(np.array([row, row], dtype=float), check_sum=False, threads=2)",
+        ],
+    )
+    def test_a_long_search_ends(self, call):
+        assert self.delay(textwrap.dedent(SEARCHING).replace("CALL", call), 0.5) < 0.2
+
+    def delay(self, code: str, seconds: float) -> float:
+        """How long after an interrupt a process that runs the code says that it is back."""
         with subprocess.Popen(
             [sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, cwd=ROOT
         ) as process:
             assert process.stdout is not None
             assert process.stdout.readline() == "begun\n"
-            time.sleep(0.1)
+            time.sleep(seconds)
             sent = time.clock_gettime(time.CLOCK_MONOTONIC)
             process.send_signal(signal.SIGINT)
             output = process.stdout.read()
             assert process.wait(60) == 0
-        assert float(output) - sent < 0.2
+        return float(output) - sent
+
+
+def test_wide_weights_are_met_in_the_middle_up_to_the_cap():
+    small, middle = 2**120 + 7, 2**125 + 1
+    values = [small + middle + 1, middle, small]
+    sums = [0]
+    for value in values:
+        sums += [entry + value for entry in sums]
+    for cap in (s + step for s in sums for step in (-1, 0, 1) if 0 <= s + step <= sum(values)):
+        chosen = _sums.mitm(values, cap, cap, Deadline(None)).chosen
+        mass = sum(value for k, value in enumerate(values) if chosen >> k & 1)
+        assert mass == max(s for s in sums if s <= cap)
 
 
 class TestFaults:

@@ -10,6 +10,7 @@ import sys
 import time
 from pathlib import Path
 
+import ml_dtypes
 import numpy as np
 import pytest
 import torch
@@ -103,6 +104,20 @@ class TestResults:
         assert run(tmp_path / "rows.npy", "--causal", "--out", out) == 0
         assert np.array_equal(np.load(out), theta_rows(rows))
 
+    @pytest.mark.parametrize("offset", [-2, 0, 2, 9])
+    def test_causal_offset(self, tmp_path, monkeypatch, offset):
+        monkeypatch.setattr(__main__, "_CHUNK_ENTRIES", 21)
+        made = np.tril(np.random.default_rng(2).random((2, 5, 7)), offset)
+        np.save(tmp_path / "cached.npy", made)
+        out = tmp_path / "theta.npy"
+        call = [tmp_path / "cached.npy", "--any-total", "--allow-empty", "--out", out, "--causal"]
+        assert run(*call, "--causal-offset", offset) == 0
+        options = {"check_sum": False, "on_empty": "nan"}
+        expected = theta_rows(made, causal=True, causal_offset=offset, **options)
+        assert np.array_equal(np.load(out), expected, equal_nan=True)
+        if offset == 2:
+            assert run(*call) == 2
+
     def test_an_npy_file_is_mapped(self, rows, tmp_path):
         mapped = __main__.read_array(tmp_path / "rows.npy", None)
         assert isinstance(mapped, np.memmap)
@@ -175,6 +190,8 @@ class TestRefusals:
         bad = rows.copy()
         bad[1, 4] = 0
         np.save("zero.npy", bad)
+        np.save("bfloat16.npy", np.ones((2, 2), dtype=ml_dtypes.bfloat16))
+        np.savez("bfloat16.npz", first=np.ones((2, 2), dtype=ml_dtypes.bfloat16))
         Path("rows2.npz").write_bytes(Path("row.npy").read_bytes())
         Path("rows2.npy").write_bytes(Path("rows.npz").read_bytes())
 
@@ -200,6 +217,15 @@ class TestRefusals:
             (["row.npy", "--causal"], "needs a row axis and an entry axis, got shape (2,)"),
             (["none.npy"], "none.npy: holds no rows, its shape is (0, 4)"),
             (["complex.npy"], "expected real numbers, got dtype complex128"),
+            (
+                ["bfloat16.npy"],
+                "bfloat16.npy: holds raw pairs of bytes (dtype |V2), as NumPy stores",
+            ),
+            (["bfloat16.npz"], "save it as float32, which is exact, or as .safetensors"),
+            (
+                ["rows.npy", "--causal-offset", "1"],
+                "--causal-offset: has no meaning without --caus",
+            ),
             (["nan.npy"], "nan.npy: row (1, 4) has NaN at entry 2"),
             (["negative.npy"], "negative.npy: row (1, 4) has a negative weight at entry 2"),
             (["total.npy"], "instead of 1; --any-total takes weights of any total"),

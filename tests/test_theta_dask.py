@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from theory.theta import OpenRowError, theta_rows, theta_rows_dask
+from theory.theta import OpenRowError, Status, theta_rows, theta_rows_dask
 
 dask = pytest.importorskip("dask", reason="needs the extra 'dask'")
 da = pytest.importorskip("dask.array", reason="needs the extra 'dask'")
@@ -103,6 +103,32 @@ class TestValues:
         )
         assert np.array_equal(theta.compute(), [0.96, np.nan, 1.0], equal_nan=True)
 
+    def test_theta_rows_takes_dask_arrays(self):
+        rows = causal_rows(9, (2, 6, 6))
+        chunked = da.from_array(rows, chunks=(1, 4, 3))
+        options = {"support": np.arange(1, 7), "causal": True, "causal_offset": 1}
+        theta = theta_rows(chunked, **options)
+        assert isinstance(theta, da.Array)
+        assert np.array_equal(theta.compute(), theta_rows(rows, **options))
+        zero = da.from_array(np.array([[3.0, 2.0], [0.0, 0.0]]), chunks=(1, 2))
+        given = {"check_sum": False, "on_empty": "nan", "threads": 2, "return_status": True}
+        theta, status = dask.compute(*theta_rows(zero, **given))
+        assert np.array_equal(theta, [0.96, np.nan], equal_nan=True)
+        assert status.tolist() == [Status.OPTIMAL, -1]
+        for refused in ("return_subset", "progress"):
+            with pytest.raises(ValueError, match=f"^{refused}: not for a Dask array; see theta"):
+                theta_rows(chunked, **{refused: True})
+
+    def test_status(self):
+        rows = softmax_rows(10, (3, 4, 130))
+        chunked = da.from_array(rows, chunks=(2, 3, 130))
+        theta, status = theta_rows_dask(chunked, return_status=True)
+        assert (theta.dtype, status.dtype) == (np.float64, np.int8)
+        assert theta.chunks == status.chunks == chunked.chunks[:-1]
+        expected = theta_rows(rows, return_status=True)
+        computed = dask.compute(theta, status)
+        assert all(np.array_equal(a, b) for a, b in zip(computed, expected, strict=True))
+
     def test_nothing_is_computed_before_it_is_asked_for(self):
         def explode(_block: np.ndarray) -> np.ndarray:
             raise RuntimeError("computed")
@@ -189,7 +215,7 @@ import dask.array as da
 import distributed
 import numpy as np
 
-from theory.theta import theta_rows_dask
+from theory.theta import theta_rows, theta_rows_dask
 
 if __name__ == "__main__":
     rows, bad = np.load("rows.npy"), np.load("bad.npy")
@@ -203,6 +229,9 @@ if __name__ == "__main__":
     ):
         theta = theta_rows_dask(da.from_array(rows, chunks=chunks), causal=True)
         np.save("theta.npy", client.compute(theta).result(timeout=120))
+        whole = theta_rows(da.from_array(rows, chunks=chunks), causal=True, return_status=True)
+        np.save("again.npy", client.compute(whole[0]).result(timeout=120))
+        np.save("status.npy", client.compute(whole[1]).result(timeout=120))
         faulty = theta_rows_dask(da.from_array(bad, chunks=chunks), causal=True)
         try:
             client.compute(faulty).result(timeout=120)
@@ -230,4 +259,7 @@ def test_a_cluster_of_processes_gives_the_same_values(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr[-3000:]
     assert done.stdout == "row (3, 38) has NaN at entry 1\n"
-    assert np.array_equal(np.load(tmp_path / "theta.npy"), theta_rows(rows, causal=True))
+    theta, status = theta_rows(rows, causal=True, return_status=True)
+    assert np.array_equal(np.load(tmp_path / "theta.npy"), theta)
+    assert np.array_equal(np.load(tmp_path / "again.npy"), theta)
+    assert np.array_equal(np.load(tmp_path / "status.npy"), status)

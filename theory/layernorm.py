@@ -1,5 +1,5 @@
 """LayerNorm and RMSNorm with any ε >= 0, their Jacobians, and the exact spectral norms and
-Lipschitz constants of these. Arguments are read by the rules at the top of theory.norms.
+Lipschitz constants of these. Arguments are read by the rules at the top of theory.arguments.
 
     LayerNorm  x̂ = (x - μ1)/σ,  μ = Σ x_i/d,  σ² = ‖x - μ1‖²/d + ε,  LN(x)  = γ ⊙ x̂ + β
     RMSNorm    x̂ = x/σ,                       σ² = ‖x‖²/d + ε,       RMS(x) = γ ⊙ x̂
@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from theory.norms import FloatArray, as_real_array, as_real_scalar, first_true, position
+from theory.arguments import FloatArray, as_real_array, as_real_scalar, first_true, position
 
 # A number too large or too small for float64 is a result here, not an accident.
 _quiet = np.errstate(over="ignore", under="ignore")
@@ -34,6 +34,19 @@ class LayerNormStats:
     """
 
     mean: FloatArray
+    sigma: FloatArray
+    xhat: FloatArray
+    rho: FloatArray
+
+
+@dataclass(frozen=True)
+class RMSNormStats:
+    """What RMSNorm computes of tokens of shape (..., d).
+
+    sigma, rho: float64 arrays of shape (...): σ and ρ = ε/σ². xhat: float64 array of shape
+    (..., d): the normalised tokens x̂.
+    """
+
     sigma: FloatArray
     xhat: FloatArray
     rho: FloatArray
@@ -103,6 +116,17 @@ def layer_norm_stats(x: npt.ArrayLike, eps: float) -> LayerNormStats:
     mean, normalised = _centre_and_normalise(tokens, eps)
     return LayerNormStats(
         mean=mean[..., 0],
+        sigma=np.ldexp(normalised.root, normalised.sigma_exponent)[..., 0],
+        xhat=normalised.unit(),
+        rho=normalised.rho[..., 0],
+    )
+
+
+@_quiet
+def rms_norm_stats(x: npt.ArrayLike, eps: float) -> RMSNormStats:
+    """σ, x̂ and ρ of each token; x has shape (..., d). Errors as in `rms_norm`."""
+    normalised = _normalise_raw(as_real_array(x, "x"), eps)
+    return RMSNormStats(
         sigma=np.ldexp(normalised.root, normalised.sigma_exponent)[..., 0],
         xhat=normalised.unit(),
         rho=normalised.rho[..., 0],

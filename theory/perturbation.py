@@ -15,7 +15,7 @@ from fractions import Fraction
 
 import numpy.typing as npt
 
-from theory.norms import as_distributions, as_real_scalar
+from theory.arguments import as_distributions, as_real_scalar
 from theory.theta import closest_mass
 
 # At this ε/τ, q* = 1e-608 is positive and below every subset mass of floats (at least 2^−1074), and

@@ -1,5 +1,5 @@
 """The tempered softmax s_τ(u) = softmax(u/τ), its Jacobian, the Jacobian's ∞→1 norm by brute
-force, and entropies. Arguments are read by the rules at the top of theory.norms.
+force, and entropies. Arguments are read by the rules at the top of theory.arguments.
 
 Nothing here forms 1 - p: where a complement is needed, the other probabilities are added, so that
 a row within 1e-300 of one-hot keeps its small numbers to full relative accuracy.
@@ -10,18 +10,20 @@ import operator
 import numpy as np
 import numpy.typing as npt
 
-from theory.norms import (
+from theory.arguments import (
+    BoolArray,
     FloatArray,
     as_array,
+    as_booleans,
     as_distributions,
     as_real_array,
     as_real_scalar,
     first_true,
-    inf_to_one_norm,
     position,
     require_finite,
     row_sums,
 )
+from theory.norms import inf_to_one_norm
 
 # A number too large or too small for float64 is a result here, not an accident.
 _quiet = np.errstate(over="ignore", under="ignore")
@@ -208,10 +210,8 @@ def _as_axis(axis: int, ndim: int) -> int:
     return index % ndim
 
 
-def _as_mask(mask: npt.ArrayLike, logits: FloatArray, axis: int) -> npt.NDArray[np.bool_]:
-    given = as_array(mask, "mask")
-    if given.dtype.kind != "b":
-        raise TypeError(f"mask has dtype {given.dtype}: booleans are needed, True where visible")
+def _as_mask(mask: npt.ArrayLike, logits: FloatArray, axis: int) -> BoolArray:
+    given = as_booleans(mask, "mask")
     try:
         visible = np.broadcast_to(given, logits.shape)
     except ValueError as error:

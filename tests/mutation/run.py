@@ -56,17 +56,34 @@ class Suite:
 
 
 SUITES = {
+    "arguments": Suite(("theory/arguments.py",), (("tests/test_arguments.py",),)),
     "norms": Suite(("theory/norms.py",), (("tests/test_norms.py",),)),
     "softmax": Suite(("theory/softmax.py",), (("tests/test_softmax.py",),)),
     "layernorm": Suite(("theory/layernorm.py",), (("tests/test_layernorm.py",),)),
+    "attention": Suite(
+        tuple(f"theory/{name}.py" for name in ("attention", "masks", "rotary")),
+        (("tests/test_masks.py", "tests/test_rotary.py"), ("tests/test_attention.py",)),
+    ),
+    "activations": Suite(("theory/activations.py",), (("tests/test_activations.py",),)),
+    "blocks": Suite(
+        tuple(
+            f"theory/{name}.py"
+            for name in ("blocks", "feed_forward", "linearisation", "normaliser")
+        ),
+        (
+            ("tests/test_normaliser.py", "tests/test_feed_forward.py"),
+            ("tests/test_blocks.py", "tests/test_attention.py"),
+        ),
+    ),
     "perturbation": Suite(("theory/perturbation.py",), (("tests/test_perturbation.py",),)),
     "theta": Suite(
         tuple(
             f"theory/theta/_{name}.py"
             for name in (
                 *("batch", "cardinality", "closest", "few_values", "float_kernels", "found"),
-                *("greedy", "jit", "kernels", "long_rows", "messages", "numbers", "quarters"),
-                *("row", "rows", "search", "settle", "small_rows", "solve", "sums", "types"),
+                *("greedy", "jit", "kernels", "lanes", "long_rows", "messages", "numbers"),
+                *("quarters", "repair", "row", "rows", "search", "settle", "small_rows", "solve"),
+                *("sums", "types"),
             )
         ),
         tuple(

@@ -10,10 +10,10 @@ from fractions import Fraction
 import numpy as np
 import sympy
 
+from theory.arguments import FloatArray
 from theory.claims import _instances as exact
 from theory.derivations import softmax as symbolic
 from theory.derivations.balanced_mass import bisection
-from theory.norms import FloatArray
 from theory.softmax import jacobian_inf_to_one, softmax, softmax_jacobian
 from theory.theta import solve_theta, theta
 from verify.certificates import theta_reference

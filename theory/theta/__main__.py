@@ -1,6 +1,7 @@
 """The command `exact-theta`: exact θ of every row of a stored array.
 
-    exact-theta FILE.npy|FILE.npz|FILE.safetensors [--key K] [--causal] [--out FILE] [--summary]
+    exact-theta FILE.npy|FILE.npz|FILE.safetensors [--key K] [--causal] [--causal-offset N]
+                [--out FILE] [--summary]
 
 Also `python -m theory.theta`. See `theory.theta.theta_rows` for what is computed.
 """
@@ -88,6 +89,12 @@ def _parser() -> argparse.ArgumentParser:
         "--causal", action="store_true", help="row t of the last axis but one sees t + 1 entries"
     )
     made.add_argument(
+        "--causal-offset",
+        type=int,
+        metavar="N",
+        help="with --causal: row t sees t + 1 + N entries, as after N cached ones",
+    )
+    made.add_argument(
         "--out", type=Path, help="write θ per row to FILE.npy, or with its status to FILE.csv"
     )
     made.add_argument("--summary", action="store_true", help="print the summary alone")
@@ -127,11 +134,14 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _solved_file(options: argparse.Namespace) -> Solved:
+    if options.causal_offset is not None and not options.causal:
+        raise CommandError("--causal-offset: has no meaning without --causal")
     array = read_array(options.file, options.key)
     try:
         return solve(
             array,
             causal=options.causal,
+            causal_offset=options.causal_offset or 0,
             any_total=options.any_total,
             allow_empty=options.allow_empty,
             budget=options.budget,
@@ -144,10 +154,17 @@ def _solved_file(options: argparse.Namespace) -> Solved:
 
 
 def solve(
-    array: Any, *, causal: bool, any_total: bool, allow_empty: bool, budget: float | None
+    array: Any,
+    *,
+    causal: bool,
+    causal_offset: int,
+    any_total: bool,
+    allow_empty: bool,
+    budget: float | None,
 ) -> Solved:
     """θ of every row of an array or tensor (..., L), chunk by chunk with a progress bar.
 
+    causal, causal_offset: as in `theta_rows`; the offset counts where causal is true.
     Raises ValueError and TypeError as `theta_rows` does, and for an array without rows.
     """
     shape = tuple(array.shape)
@@ -174,7 +191,8 @@ def solve(
             chunk = slice(start, min(start + step, count))
             seen = None
             if causal:
-                seen = np.minimum(np.arange(chunk.start, chunk.stop) % leading[-1] + 1, length)
+                seen = np.arange(chunk.start, chunk.stop) % leading[-1] + 1 + causal_offset
+                seen = np.clip(seen, 0, length)
             with rows_named(functools.partial(place, start)):
                 theta[chunk], status[chunk] = theta_rows(
                     rows[chunk],
@@ -231,8 +249,8 @@ def dominant_rows(rows: Any) -> NDArray[np.bool_]:
 def read_array(path: Path, key: str | None) -> Any:
     """The array of a file, memory-mapped from .npy, or a tensor from .safetensors.
 
-    Raises CommandError for a missing or broken file, another suffix, and a key that is missing,
-    unknown, or not to be given; the keys are listed.
+    Raises CommandError for a missing or broken file, another suffix, bfloat16 that has lost its
+    type, and a key that is missing, unknown, or not to be given; the keys are listed.
     """
     readers = {".npy": _read_npy, ".npz": _read_npz, ".safetensors": _read_safetensors}
     if path.suffix not in readers:
@@ -240,11 +258,17 @@ def read_array(path: Path, key: str | None) -> Any:
     if not path.is_file():
         raise CommandError(f"{path}: {'is no file' if path.exists() else 'no such file'}")
     try:
-        return readers[path.suffix](path, key)
+        array = readers[path.suffix](path, key)
     except (OSError, EOFError, ValueError, zipfile.BadZipFile) as error:
         # NumPy's advice for what it cannot read, to unpickle it, would be unsafe here.
         reason = "" if "pickle" in str(error) else f" ({error})"
         raise CommandError(f"{path}: cannot be read as {path.suffix}{reason}") from error
+    if str(array.dtype) == "|V2":
+        raise CommandError(
+            f"{path}: holds raw pairs of bytes (dtype |V2), as NumPy stores bfloat16, the type "
+            "being lost; save it as float32, which is exact, or as .safetensors"
+        )
+    return array
 
 
 def _read_npy(path: Path, key: str | None) -> Any:

@@ -63,15 +63,21 @@ class Rows:
 
     def kind(self) -> int | None:
         """The code of the type that a kernel reads; None for Python objects."""
-        return _KINDS.get(self.numbers.kind)
+        return _settle.FLOAT64 if self.integral() else _KINDS.get(self.numbers.kind)
+
+    def integral(self) -> bool:
+        """Whether the source holds integers, which are float64 by value."""
+        return self.source.dtype.kind in "iu" and self.numbers.kind != "bfloat16"
 
     def raw(self, block: slice) -> NDArray[np.uint8]:
         """(rows of the block, bytes of L numbers): the floats as they lie in memory.
 
-        Only rows that are read-only, strided or of foreign byte order are copied, a block at a
-        time, which spares a compilation of the kernels for such arrays.
+        Only rows of integers, and those that are read-only, strided or of foreign byte order, are
+        copied, a block at a time, which spares a compilation of the kernels for such arrays.
         """
         values = self._taken(self.source, block)
+        if self.integral():
+            values = values.astype(np.float64)
         native = values.astype(values.dtype.newbyteorder("="), copy=False)
         plain = np.require(native, requirements=["C", "W", "A"])
         return plain.view(np.uint8)

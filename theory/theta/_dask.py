@@ -13,6 +13,9 @@ from theory.theta._rows import theta_rows
 from theory.theta._solve import OnOpen
 from theory.theta._types import RowIndex
 
+# What a block yields for each row.
+_SOLVED = np.dtype([("theta", np.float64), ("status", np.int8)])
+
 
 def theta_rows_dask(
     P: Any,
@@ -25,6 +28,7 @@ def theta_rows_dask(
     budget: float | None = None,
     on_open: OnOpen = "raise",
     threads: int | None = 1,
+    return_status: bool = False,
 ) -> Any:
     """θ of every row of a Dask array P (..., L), lazily: the values of `theta_rows`, bit for bit.
 
@@ -35,7 +39,9 @@ def theta_rows_dask(
     budget: seconds for each block. threads: for each block, 1 because Dask runs blocks in parallel.
     The other arguments are those of `theta_rows`.
 
-    Returns a Dask array, float64, of shape P.shape[:-1] with the chunks of P.
+    Returns a Dask array, float64, of shape P.shape[:-1] with the chunks of P; with return_status a
+    tuple with it, an int8 Dask array of `Status` values. Computed together (`dask.compute`), they
+    take one pass. Subsets come from `theta_rows` on the rows in question.
 
     Raises TypeError for what is no Dask array and ImportError without dask, which comes with the
     extra `dask`; ValueError for unknown chunk sizes and faulty arguments. Faulty and open rows
@@ -67,13 +73,14 @@ def theta_rows_dask(
     theta_rows(np.empty((0, 1, 1)), causal=causal, causal_offset=causal_offset, **options)
     rows = P.rechunk({P.ndim - 1: -1})
     visible = _visible(rows, support, causal_offset if causal else None)
-    return da.map_blocks(
+    solved = da.map_blocks(
         functools.partial(_solve_chunk, options=options),
         *([rows] if visible is None else [rows, visible]),
         drop_axis=P.ndim - 1,
-        dtype=np.float64,
-        meta=np.empty((0,) * (P.ndim - 1)),
+        dtype=_SOLVED,
+        meta=np.empty((0,) * (P.ndim - 1), dtype=_SOLVED),
     )
+    return (solved["theta"], solved["status"]) if return_status else solved["theta"]
 
 
 def _visible(rows: Any, support: Any, causal_offset: int | None) -> Any:
@@ -116,8 +123,8 @@ def _solve_chunk(
     *,
     options: Mapping[str, Any],
     block_info: Mapping[int, Any],
-) -> NDArray[np.float64]:
-    """θ of the rows of one block; block_info is Dask's and says where in the array it lies."""
+) -> NDArray[Any]:
+    """θ and status of the rows of one block; Dask's block_info says where in the array it lies."""
     *leading, length = rows.shape
     first = [start for start, _ in block_info[0]["array-location"][:-1]]
 
@@ -130,5 +137,10 @@ def _solve_chunk(
     if visible is not None:
         support = visible.reshape(-1, length) if visible.dtype == np.bool_ else visible.reshape(-1)
     with rows_named(place):
-        theta = theta_rows(rows.reshape(-1, length), support=support, **options)
-    return np.asarray(theta).reshape(leading)
+        theta, status = theta_rows(
+            rows.reshape(-1, length), support=support, return_status=True, **options
+        )
+    solved = np.empty(len(theta), dtype=_SOLVED)
+    solved["theta"] = theta
+    solved["status"] = status
+    return solved.reshape(leading)

@@ -1,5 +1,6 @@
 """Reading numbers exactly: arrays of any float type, CPU tensors, ints and Fractions."""
 
+import functools
 import sys
 from dataclasses import dataclass
 from fractions import Fraction
@@ -12,14 +13,17 @@ from numpy.typing import NDArray
 # Machine epsilon and smallest subnormal; NumPy does not know those of bfloat16.
 _FLOAT64 = (Fraction(1, 2**52), Fraction(1, 2**1074))
 _BFLOAT16 = (Fraction(1, 2**7), Fraction(1, 2**133))
+# Every integer up to it is a float64.
+_MOST_INTEGER = 2**53
 
 
 @dataclass(frozen=True, slots=True)
 class Numbers:
     """Numbers as they came, with the precision of their type.
 
-    values: an array of a NumPy float type or bfloat16 of at most 64 bits, or of Python objects
-    (ints, Fractions, floats, long doubles), or of uint16, the bits of bfloat16. epsilon, smallest:
+    values: an array of a NumPy float type or bfloat16 of at most 64 bits, of integers of at most
+    2**53 in size, of Python objects (ints, Fractions, floats, long doubles), or of uint16, the bits
+    of bfloat16. epsilon, smallest:
     machine epsilon and smallest subnormal of the type, of the coarsest one in a mixture; exact
     numbers count as float64.
     """
@@ -39,7 +43,13 @@ class Numbers:
         Softmax in working precision leaves a sum off by a few epsilon, and an entry below the
         normal range is off by up to one smallest subnormal.
         """
-        return 4 * self.epsilon + 2 * self.values.shape[-1] * self.smallest
+        return _sum_tolerance(self.epsilon, self.smallest, self.values.shape[-1])
+
+
+# Cached, as this arithmetic takes longer than a short row.
+@functools.lru_cache(maxsize=256)
+def _sum_tolerance(epsilon: Fraction, smallest: Fraction, length: int) -> Fraction:
+    return 4 * epsilon + 2 * length * smallest
 
 
 def read_numbers(source: object, name: str, *, bits: bool = False) -> Numbers:
@@ -87,7 +97,10 @@ def _read_array(array: NDArray[Any], name: str) -> Numbers:
     if array.dtype == object:
         return _read_objects(array, name)
     if array.dtype.kind in "iu":
-        return Numbers(array.astype(object), *_FLOAT64)
+        if array.size and max(int(array.max()), -int(array.min())) > _MOST_INTEGER:
+            return Numbers(array.astype(object), *_FLOAT64)
+        # Arrays of uint16 stand for bfloat16.
+        return Numbers(array.astype(np.int32) if array.dtype == np.uint16 else array, *_FLOAT64)
     precision = _precision(array.dtype.type)
     if precision is None:
         raise TypeError(f"{name}: expected real numbers, got dtype {array.dtype}")
@@ -133,9 +146,15 @@ def _precision(kind: type) -> tuple[Fraction, Fraction] | None:
     if kind.__name__ == "bfloat16":
         return _BFLOAT16
     if issubclass(kind, np.floating):
-        info = np.finfo(kind)
-        return exact_fraction(info.eps), exact_fraction(info.smallest_subnormal)
+        return _limits(kind.__name__)
     return _FLOAT64 if issubclass(kind, float) else None
+
+
+@functools.cache
+def _limits(name: str) -> tuple[Fraction, Fraction]:
+    """Machine epsilon and smallest subnormal of a float type of NumPy."""
+    info = np.finfo(name)
+    return exact_fraction(info.eps), exact_fraction(info.smallest_subnormal)
 
 
 def exact_fraction(number: Any) -> Fraction:

@@ -1,5 +1,6 @@
 """θ of every row of an array."""
 
+import functools
 import os
 import sys
 import threading
@@ -40,7 +41,11 @@ def theta_rows(
     """θ of every row of P (..., L): each the float64 nearest to the exact value, an equality.
 
     P: float64, float32, float16, bfloat16 or integer array, CPU tensor or nested sequences of
-    numbers, exactly as they are; nothing is changed. See `solve_theta` for θ.
+    numbers, exactly as they are; nothing is changed. See `solve_theta` for θ. Arrays of these float
+    types, and of integers up to 2⁵³ in size, go to the kernels; arrays with larger integers, and
+    Python objects that are no floats (ints, Fractions), are solved row by row, far more slowly.
+    A Dask array goes to `theta_rows_dask`, with one thread a block unless `threads` says otherwise,
+    and the result is lazy; return_subset and progress are not for it.
     support: what each row sees, as lengths broadcastable to (...,), of type integer, or a mask
     broadcastable to (..., L), of type bool; mass outside is an error.
     causal: row t of axis −2 sees its first t + 1 + causal_offset entries, on top of `support`.
@@ -57,6 +62,25 @@ def theta_rows(
 
     Raises ValueError or TypeError, naming the row and the reason, for faulty rows or arguments.
     """
+    if type(P).__module__.partition(".")[0] == "dask":
+        if return_subset or progress:
+            name = "return_subset" if return_subset else "progress"
+            raise ValueError(f"{name}: not for a Dask array; see theta_rows_dask")
+        # Not at the top, because it solves each block by this function.
+        from theory.theta._dask import theta_rows_dask
+
+        return theta_rows_dask(
+            P,
+            support=support,
+            causal=causal,
+            causal_offset=causal_offset,
+            check_sum=check_sum,
+            on_empty=on_empty,
+            budget=budget,
+            on_open=on_open,
+            threads=1 if threads is None else threads,
+            return_status=return_status,
+        )
     rows = read_rows(P, "P", support, causal, causal_offset)
     return _solve_rows(
         rows,
@@ -169,25 +193,25 @@ def _solve_rows(
     check_choice("on_open", on_open, ("raise", "nan"))
     seconds = checked_budget(budget)
     workers = _workers(threads)
-    # Compilation, or loading from the cache, is not to count against a budget.
-    _Batch(rows, check_sum, return_subset, False, None).settle(slice(0, 0))
+    if seconds is not None:
+        _compile_kernels()
     batch = _Batch(rows, check_sum, return_subset, progress, seconds)
-    pool = ThreadPoolExecutor(max_workers=workers)
-    try:
-        # Faults are raised before any long search begins.
-        batch.run(pool, workers, batch.settle, list(rows.blocks()))
-        batch.judge(on_empty)
-        batch.run(pool, workers, lambda row: batch.search(row, on_open), batch.left())
-    finally:
-        # After an error or Ctrl-C: what has not begun is dropped, the rest looks at the flag.
-        batch.stop[0] = _settle.QUIT
-        pool.shutdown(cancel_futures=True)
+    # Faults are raised before any long search begins.
+    batch.run(workers, batch.settle, list(rows.blocks()))
+    batch.judge(on_empty)
+    batch.run(workers, lambda row: batch.search(row, on_open), batch.left())
     result: list[NDArray[Any]] = [batch.theta.reshape(rows.shape)]
     if return_status:
         result.append(batch.status.reshape(rows.shape))
     if return_subset:
         result.append(batch.subset.reshape(*rows.shape, rows.length))
     return tuple(result) if len(result) > 1 else result[0]
+
+
+@functools.cache
+def _compile_kernels() -> None:
+    """Compilation, or loading from the cache, is not to count against a budget."""
+    theta_rows(np.ones((1, 1)))
 
 
 class _Deadline(Deadline):
@@ -240,10 +264,11 @@ class _Batch:
         if self.deadline.passed():
             self.stop[0] = _settle.HURRY
 
-    def run(
-        self, pool: ThreadPoolExecutor, workers: int, work: Callable[[Any], None], jobs: list[Any]
-    ) -> None:
-        """Do all jobs, in order on each of the workers, and raise the first job's error."""
+    def run(self, workers: int, work: Callable[[Any], None], jobs: list[Any]) -> None:
+        """Do all jobs, in order on each of the workers, and raise the first job's error.
+
+        One worker is the calling thread; a thread takes longer to start than many a batch to solve.
+        """
         errors: dict[int, Exception] = {}
         # Several threads may draw from one iterator of a list.
         numbered = iter(list(enumerate(jobs)))
@@ -257,30 +282,52 @@ class _Batch:
                 if errors or self.stop[0] == _settle.QUIT:
                     break
 
-        futures = [pool.submit(drain) for _ in range(min(workers, len(jobs)))]
-        _, late = wait(futures, timeout=self.deadline.left())
-        if late:
-            self.stop[0] = _settle.HURRY
-        for future in futures:
-            future.result()
+        if min(workers, len(jobs)) <= 1:
+            drain()
+        else:
+            self._share(drain, min(workers, len(jobs)))
         if errors:
             raise errors[min(errors)]
+
+    def _share(self, drain: Callable[[], None], workers: int) -> None:
+        pool = ThreadPoolExecutor(max_workers=workers)
+        try:
+            futures = [pool.submit(drain) for _ in range(workers)]
+            _, late = wait(futures, timeout=self.deadline.left())
+            if late:
+                self._raise_flag(_settle.HURRY)
+            for future in futures:
+                future.result()
+        except BaseException:
+            # After Ctrl-C: the threads look at the flag.
+            self._raise_flag(_settle.QUIT)
+            raise
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+    def _raise_flag(self, value: int) -> None:
+        with self.lock:
+            self.stop[0] = max(self.stop[0], value)
 
     def settle(self, block: slice) -> None:
         """Settle the rows of a block as far as float arithmetic goes."""
         kind = self.rows.kind()
-        if kind is not None:
-            _settle.settle_rows(
-                self.rows.raw(block),
+        start = block.start if kind is not None else block.stop
+        while start < block.stop and self.stop[0] != _settle.QUIT:
+            if self.deadline.passed():
+                self._raise_flag(_settle.HURRY)
+            part = slice(start, block.stop)
+            start += _settle.settle_rows(
+                self.rows.raw(part),
                 kind,
                 self.rows.length,
-                self.rows.lengths[block],
-                self.rows.mask_of(block),
+                self.rows.lengths[part],
+                self.rows.mask_of(part),
                 self.tolerance,
-                self.theta[block],
-                self.status[block],
-                self.verdict[block],
-                self.subset[block],
+                self.theta[part],
+                self.status[part],
+                self.verdict[part],
+                self.subset[part],
                 self.stop,
             )
         if self.progress:

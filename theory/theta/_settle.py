@@ -12,8 +12,11 @@ from theory.theta._float_kernels import (
     sum_error,
 )
 from theory.theta._jit import kernel
-from theory.theta._long_rows import MAX_TERMS, MIN_TERMS, balance_row
+from theory.theta._lanes import LANE_STEP
+from theory.theta._long_rows import MAX_TERMS, MIN_TERMS, balance_row, cut_of, order_by_binade
+from theory.theta._repair import MOST
 from theory.theta._small_rows import (
+    NEGLIGIBLE,
     OPEN,
     OPTIMAL,
     ROUNDED,
@@ -33,8 +36,8 @@ DOUBTFUL_SUM = 3
 # The types that are read directly, by the code that `settle_rows` knows them under.
 FLOAT64, FLOAT32, FLOAT16, BFLOAT16 = range(4)
 
-# The values of `stop`: go on; give up at once; only settle what takes no search.
-GO, QUIT, HURRY = range(3)
+# The values of `stop`, which only rises: go on; only settle what takes no search; give up at once.
+GO, HURRY, QUIT = range(3)
 
 _INFINITY_BITS = 0x7FF0000000000000
 # Outside these ranges a product of two sums might meet overflow or subnormal numbers.
@@ -43,9 +46,9 @@ _SMALLEST = 2.0**-300
 _SMALLEST_REST = 2.0**-450
 # Above this multiple of the float sum of the rest, an entry exceeds the exact sum.
 _DOMINANCE_MARGIN = 1.0 + 2.0**-30
-# The search of `_small_rows` states its error bound for up to this many weights.
-_SEARCH_TERMS = 2**12
 _INSERTION_TERMS = 96
+# One row takes at most twice as many.
+_MOST_STEPS = 2**22
 # Length of a row of sums: 2**13, and some more so that rows do not share the same cache sets.
 _SUMS = 2**13 + 72
 
@@ -98,19 +101,24 @@ def settle_rows(  # type: ignore[no-untyped-def]
     exactly); for settled rows theta (R,), correctly rounded, status (R,) int8 and, unless it is
     (0, 0), subsets (R, L) bool, all false before.
     stop: (1,) int64, polled; the rows after it turned QUIT are not looked at.
+
+    Returns how many rows were looked at. Those are all of them unless searching took long, some
+    hundredths of a second; so a caller can look at signals and at the clock before the others.
     """
+    steps = 0
     weights = np.empty(length, dtype=np.float64)
     narrow = np.empty(length, dtype=np.uint32)
-    ordered = np.empty(length + 1, dtype=np.float64)
+    ordered = np.empty(length + LANE_STEP, dtype=np.float64)
     places = np.empty(length + 1, dtype=np.int32)
     marks = np.empty(length + 1, dtype=np.bool_)
     sums = np.empty((5, _SUMS), dtype=np.float64)
     work = np.empty((2, length + 1), dtype=np.float64)
+    indices = np.empty((7, MOST), dtype=np.int64)
     no_subset = np.empty(0, dtype=np.bool_)
     bits = weights.view(np.int64)
     for r in range(rows.shape[0]):
-        if stop[0] == QUIT:
-            return
+        if stop[0] == QUIT or steps > _MOST_STEPS:
+            return r
         n = lengths[r]
         _load(rows[r], kind, length, weights, narrow)
         outside = 0
@@ -164,37 +172,50 @@ def settle_rows(  # type: ignore[no-untyped-def]
                 # A coarse unit is the rule in half precision only.
                 unit = common_unit(weights, n) if kind >= FLOAT16 else 0.0
                 value, found = _balanced(
-                    weights, n, total_hi, unit, sums, ordered, places, marks, subset
+                    weights, n, total_hi, unit, sums, indices, ordered, places, marks, subset
                 )
                 if found == OPEN and unit == 0.0:
                     unit = common_unit(weights, n)
                     if unit > 2.0**-27 * total_hi:
                         value, found = _balanced(
-                            weights, n, total_hi, unit, sums, ordered, places, marks, subset
+                            weights,
+                            n,
+                            total_hi,
+                            unit,
+                            sums,
+                            indices,
+                            ordered,
+                            places,
+                            marks,
+                            subset,
                         )
-            if found == OPEN and terms <= _SEARCH_TERMS:
-                _sort_positive(weights, n, terms, ordered, places)
-                value, found = odd_split(ordered, terms, total_hi, total_lo, marks)
+            if found == OPEN and terms <= MAX_TERMS:
+                head = _sort_head(weights, n, terms, total_hi, ordered, places)
+                value, found = odd_split(ordered, terms, head, total_hi, total_lo, marks)
                 if found == OPEN:
-                    value, found = split_row(
+                    value, found, more_steps = split_row(
                         ordered, terms, total_hi, total_lo, sums, work, marks, stop
                     )
+                    steps += more_steps
                 if found != OPEN:
                     for k in range(terms if subset.shape[0] > 0 else 0):
                         subset[places[k]] = marks[k]
         if found != OPEN:
             theta[r] = value
             status[r] = found
+    return rows.shape[0]
 
 
 @kernel
-def _balanced(weights, n, total, unit, sums, ordered, places, marks, subset):  # type: ignore[no-untyped-def]
+def _balanced(weights, n, total, unit, sums, indices, ordered, places, marks, subset):  # type: ignore[no-untyped-def]
     """(θ, status) from `balance_row`, with its arguments."""
     if total >= 2.0**52 * unit:
         unit = 0.0
     coarse = unit > 2.0**-27 * total
     least = least_residue(weights, n, unit, total, sums[0]) if coarse else 0.0
-    count = balance_row(weights, n, total, unit, least, sums, ordered, places, marks)
+    count = balance_row(
+        weights, n, total, unit, least, subset.shape[0] > 0, sums, indices, ordered, places, marks
+    )
     if count == 0:
         return np.nan, OPEN
     for k in range(count if subset.shape[0] > 0 else 0):
@@ -241,20 +262,53 @@ def _dominant(weights, n, largest, total_hi, total_lo, subset):  # type: ignore[
 
 
 @kernel
-def _sort_positive(weights, n, terms, ordered, places):  # type: ignore[no-untyped-def]
-    """Write the positive weights in descending order, and their places."""
-    number = 0
-    for k in range(n):
-        if weights[k] > 0.0:
-            ordered[number] = weights[k]
-            places[number] = k
-            number += 1
+def _sort_head(weights, n, terms, total, ordered, places):  # type: ignore[no-untyped-def]
+    """Write the positive weights, and their places: how many of them are in descending order.
+
+    Those that follow are at most 2**-30 of the total together, which no search needs in order.
+    """
     if terms <= _INSERTION_TERMS:
+        number = 0
+        for k in range(n):
+            if weights[k] > 0.0:
+                ordered[number] = weights[k]
+                places[number] = k
+                number += 1
         sort_descending(ordered, places, terms)
+        return terms
+    head = order_by_binade(weights, n, cut_of(total, n), ordered, places)
+    number = head
+    tail = 0.0
+    for k in range(head, n):
+        if ordered[k] > 0.0:
+            tail += ordered[k]
+            ordered[number] = ordered[k]
+            places[number] = places[k]
+            number += 1
+    while tail + ordered[head - 1] <= NEGLIGIBLE * total:
+        head -= 1
+        tail += ordered[head]
+    bits = ordered.view(np.int64)
+    start = 0
+    while start < head:
+        stop = start + 1
+        while stop < head and bits[stop] >> 52 == bits[start] >> 52:
+            stop += 1
+        _sort_binade(ordered[start:stop], places[start:stop])
+        start = stop
+    return head
+
+
+@kernel
+def _sort_binade(values, places):  # type: ignore[no-untyped-def]
+    """Sort in descending order."""
+    count = values.shape[0]
+    if count <= _INSERTION_TERMS:
+        sort_descending(values, places, count)
         return
-    order = np.argsort(-ordered[:terms])
-    values = ordered[:terms].copy()
-    at = places[:terms].copy()
-    for k in range(terms):
-        ordered[k] = values[order[k]]
+    order = np.argsort(-values)
+    kept = values.copy()
+    at = places.copy()
+    for k in range(count):
+        values[k] = kept[order[k]]
         places[k] = at[order[k]]

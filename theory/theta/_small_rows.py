@@ -7,7 +7,8 @@ monotone, so that the two pointers below see the least *computed* distance of ea
 
 What a search proves, with g₀ the least computed distance:
 
-- g₀ <= 2⁻²⁸ W (1 − 2⁻¹⁰) for some subset: then D/W <= 2⁻²⁷, and θ rounds to 1 (n <= 2¹²).
+- g₀ <= 2⁻²⁸ W (1 − 2⁻⁶) for some subset: then D/W <= 2⁻²⁷, and θ rounds to 1, as E <= 2⁻³⁴ W for
+  n <= 2¹⁸.
 - After a complete search, 2g₀ − 2E <= D <= the exact discrepancy of the subset of g₀. If no other
   subset comes within 2E of g₀, that subset is optimal.
 - If every weight is a multiple of a unit u with W < 2⁵² u, no addition rounds, and E = 0; then a
@@ -33,8 +34,8 @@ OPEN = -1
 MAX_PAIRS = 13
 # An arithmetic shift by this leaves −1 of a negative float's bits and 0 of another's.
 _SIGN_SHIFT = 63
-_ACCEPTED = 2.0**-28 * (1.0 - 2.0**-10)
-_NEGLIGIBLE = 2.0**-30
+_ACCEPTED = 2.0**-28 * (1.0 - 2.0**-6)
+NEGLIGIBLE = 2.0**-30
 # In the bound by residues: how far beyond the unit bits are told apart, and the most weights in F.
 _FINEST = 64
 _MOST_RESIDUES = 10
@@ -277,15 +278,16 @@ def _leaf_pairs(weights, head, accepted):  # type: ignore[no-untyped-def]
 
 @kernel
 def split_row(weights, n, total_hi, total_lo, sums, work, taken, stop):  # type: ignore[no-untyped-def]
-    """Split n >= 2 descending weights: (θ, status), and the subset in taken (>= n,) bool.
+    """Split n >= 2 weights: (θ, status, steps), and the subset in taken (>= n,) bool.
 
-    weights: (>= n,) float64, positive, the largest in 2**±300, with sum total_hi + total_lo. sums:
-    (4, 2**13) float64 and work: (2, >= n + 1) float64 are overwritten. Polls stop[0]. θ is NaN and
-    the status OPEN where nothing is proved.
+    weights: (>= n,) float64, positive, in descending order but for a negligible tail, the largest
+    in 2**±300, with sum total_hi + total_lo. sums: (4, 2**13) float64 and work: (2, >= n + 1)
+    float64 are overwritten. Polls stop[0]. θ is NaN and the status OPEN where nothing is proved.
+    steps: what the search took, of some 10 ns each.
     """
     head = n
     negligible = 0.0
-    while negligible + weights[head - 1] <= _NEGLIGIBLE * total_hi:
+    while negligible + weights[head - 1] <= NEGLIGIBLE * total_hi:
         head -= 1
         negligible += weights[head]
     error = (n + 8.0) * 2.0**-53 * total_hi * (1.0 + 2.0**-30)
@@ -297,17 +299,19 @@ def split_row(weights, n, total_hi, total_lo, sums, work, taken, stop):  # type:
     most = min(MAX_PAIRS, (head - 2) // 2)
     pairs = most if head <= _ALWAYS_FULL else _leaf_pairs(weights, head, accepted)
     leaves = _MAX_LEAVES if pairs == most else _FEW_LEAVES
+    steps = 0
     value, status = np.nan, OPEN
     while status == OPEN:
-        value, status = _search(
+        value, status, taken_steps = _search(
             weights, n, head, negligible, total_hi, total_lo,
             accepted, error, pairs, leaves, sums, work, taken, stop,
         )  # fmt: skip
+        steps += taken_steps
         if pairs == most:
             break
         pairs = most
         leaves = _MAX_LEAVES
-    return value, status
+    return value, status, steps
 
 
 @kernel
@@ -392,8 +396,9 @@ def _search(  # type: ignore[no-untyped-def]
             mass[k + 1] = mass[k] + weights[k] if choice[k] else mass[k]
             k += 1
     least = best[0]
+    steps = (leaves << pairs) + nodes
     if least > accepted and not complete:
-        return np.nan, OPEN
+        return np.nan, OPEN, steps
     one = ones[cell[0]]
     two = twos[cell[1]]
     runner_up = best[1]
@@ -413,7 +418,7 @@ def _search(  # type: ignore[no-untyped-def]
         # The computed distance is from half the head; the lighter side gets the tail.
         gap = signed_sum(weights, head, taken)[0]
         taken[head:n] = gap < 0.0
-        return 1.0, OPTIMAL if is_balanced(weights, n, taken) else ROUNDED
+        return 1.0, OPTIMAL if is_balanced(weights, n, taken) else ROUNDED, steps
     gap_hi, gap_lo = signed_sum(weights, head, taken)
     taken[head:n] = gap_hi < 0.0
     gap_hi, gap_lo = signed_sum(weights, n, taken)
@@ -422,23 +427,24 @@ def _search(  # type: ignore[no-untyped-def]
     inexact = sum_error(n) if error > 0.0 else 0.0
     value = rounded_theta_of_gap(gap_hi, gap_lo, total_hi, total_lo, inexact)
     if error == 0.0 or runner_up > least + 2.0 * error:
-        return value, OPTIMAL if value == value else OPEN
+        return value, OPTIMAL if value == value else OPEN, steps
     gap_low = max(2.0 * (least - 2.0 * error) - negligible, 0.0)
     highest = rounded_theta_of_gap(gap_low, 0.0, total_hi, total_lo, sum_error(n))
-    return (value, ROUNDED) if value == highest else (np.nan, OPEN)
+    return (value, ROUNDED, steps) if value == highest else (np.nan, OPEN, steps)
 
 
 @kernel
-def odd_split(weights, n, total_hi, total_lo, taken):  # type: ignore[no-untyped-def]
-    """The closed form "odd" of `solve_theta` for descending weights: (θ, status), as `split_row`.
+def odd_split(weights, n, head, total_hi, total_lo, taken):  # type: ignore[no-untyped-def]
+    """The closed form "odd" of `solve_theta`: (θ, status), as `split_row`.
 
-    Its condition is checked with a margin of more than the float error of the sums in it.
+    The first `head` of the n weights are in descending order; H is taken from them. The condition
+    is checked with a margin of more than the float error of the sums in it.
     """
     margin = (2.0 * n + 8.0) * 2.0**-53 * total_hi
     half = 0.5 * total_hi
     largest = 0.0
     outside = total_hi - weights[0]
-    for m in range((n + 1) // 2):
+    for m in range((head + 1) // 2):
         if largest + outside <= half - margin:
             for k in range(n):
                 taken[k] = k < m or k > 2 * m
@@ -446,6 +452,6 @@ def odd_split(weights, n, total_hi, total_lo, taken):  # type: ignore[no-untyped
             value = rounded_theta_of_gap(-gap_hi, -gap_lo, total_hi, total_lo, sum_error(n))
             return value, OPTIMAL if value == value else OPEN
         largest += weights[m]
-        if 2 * m + 2 < n:
+        if 2 * m + 2 < head:
             outside -= weights[2 * m + 1] + weights[2 * m + 2]
     return np.nan, OPEN
