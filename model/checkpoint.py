@@ -143,7 +143,8 @@ def _flatten(state: dict[str, Any]) -> tuple[dict[str, Tensor], list[dict[str, A
 def _random_state() -> dict[str, Tensor]:
     """Every random state of this process."""
     # The global generators are not used here, but a user's own hook may draw from them.
-    kind, keys, position, has_gauss, cached = np.random.get_state(legacy=True)  # noqa: NPY002
+    of_numpy: Any = np.random.get_state(legacy=True)  # noqa: NPY002
+    kind, keys, position, has_gauss, cached = of_numpy
     version, words, gauss = random.getstate()
     plain = json.dumps(
         {
@@ -187,7 +188,7 @@ class Checkpoint:
 
 def latest(folder: Path) -> tuple[Checkpoint | None, list[str]]:
     """The newest checkpoint that is whole, and a line for every newer one that is not."""
-    faults = []
+    faults: list[str] = []
     for _, path in _existing(folder):
         try:
             return open_checkpoint(path), faults

@@ -42,22 +42,22 @@ class ModelConfig(_Section):
     ones are what makes 774M; activation: GELU exact or by tanh.
     """
 
-    layers: int = pydantic.Field(36, ge=1)
-    width: int = pydantic.Field(1280, ge=1)
-    heads: int = pydantic.Field(20, ge=1)
-    ffn_width: int | None = pydantic.Field(None, ge=1)
-    context: int = pydantic.Field(1024, ge=1)
-    vocabulary: int = pydantic.Field(GPT2_VOCABULARY, ge=1)
+    layers: int = pydantic.Field(default=36, ge=1)
+    width: int = pydantic.Field(default=1280, ge=1)
+    heads: int = pydantic.Field(default=20, ge=1)
+    ffn_width: int | None = pydantic.Field(default=None, ge=1)
+    context: int = pydantic.Field(default=1024, ge=1)
+    vocabulary: int = pydantic.Field(default=GPT2_VOCABULARY, ge=1)
     block: Literal["pre_ln", "post_ln", "deepnorm"] = "pre_ln"
     norm: Literal["layer", "rms"] = "layer"
-    norm_eps: float = pydantic.Field(1e-5, gt=0)
+    norm_eps: float = pydantic.Field(default=1e-5, gt=0)
     final_norm: bool | None = None
     embedding_norm: bool = False
     positions: Literal["learned", "none"] = "learned"
     activation: Literal["gelu", "gelu_tanh"] = "gelu"
-    dropout: float = pydantic.Field(0.1, ge=0, lt=1)
+    dropout: float = pydantic.Field(default=0.1, ge=0, lt=1)
     tied_head: bool = True
-    init_std: float = pydantic.Field(0.02, gt=0)
+    init_std: float = pydantic.Field(default=0.02, gt=0)
 
     @pydantic.model_validator(mode="after")
     def _heads_divide_width(self) -> ModelConfig:
@@ -99,16 +99,16 @@ class OptimConfig(_Section):
     of the peak; the cosine ends at the last update.
     """
 
-    peak_lr: float = pydantic.Field(3e-4, gt=0)
-    beta1: float = pydantic.Field(0.9, ge=0, lt=1)
-    beta2: float = pydantic.Field(0.95, ge=0, lt=1)
-    eps: float = pydantic.Field(1e-8, gt=0)
-    weight_decay: float = pydantic.Field(0.1, ge=0)
+    peak_lr: float = pydantic.Field(default=3e-4, gt=0)
+    beta1: float = pydantic.Field(default=0.9, ge=0, lt=1)
+    beta2: float = pydantic.Field(default=0.95, ge=0, lt=1)
+    eps: float = pydantic.Field(default=1e-8, gt=0)
+    weight_decay: float = pydantic.Field(default=0.1, ge=0)
     decay: Literal["matrices", "all"] = "matrices"
-    warmup: int = pydantic.Field(500, ge=0)
-    updates: int = pydantic.Field(2000, ge=1)
-    floor: float = pydantic.Field(0.0, ge=0, le=1)
-    clip: float = pydantic.Field(1.0, gt=0)
+    warmup: int = pydantic.Field(default=500, ge=0)
+    updates: int = pydantic.Field(default=2000, ge=1)
+    floor: float = pydantic.Field(default=0.0, ge=0, le=1)
+    clip: float = pydantic.Field(default=1.0, gt=0)
 
     @pydantic.model_validator(mode="after")
     def _warmup_ends(self) -> OptimConfig:
@@ -120,8 +120,8 @@ class OptimConfig(_Section):
 class BatchConfig(_Section):
     """Sequences in a micro-batch, over all processes together, and micro-batches in an update."""
 
-    micro: int = pydantic.Field(4, ge=1)
-    accumulation: int = pydantic.Field(16, ge=1)
+    micro: int = pydantic.Field(default=4, ge=1)
+    accumulation: int = pydantic.Field(default=16, ge=1)
 
     @property
     def sequences(self) -> int:
@@ -138,11 +138,11 @@ class MeasureConfig(_Section):
     θ of the sampled rows is computed beside the certificate; seed: of the sampling alone.
     """
 
-    every: int = pydantic.Field(10, ge=1)
-    rows: int = pydantic.Field(512, ge=1)
-    from_position: int = pydantic.Field(16, ge=0)
+    every: int = pydantic.Field(default=10, ge=1)
+    rows: int = pydantic.Field(default=512, ge=1)
+    from_position: int = pydantic.Field(default=16, ge=0)
     layers: tuple[int, ...] | None = None
-    gradients_every: int = pydantic.Field(50, ge=1)
+    gradients_every: int = pydantic.Field(default=50, ge=1)
     exact_theta: bool = True
     seed: int = 0
     enabled: bool = True
@@ -169,8 +169,8 @@ class RunConfig(_Section):
     parallel: Literal["ddp", "fsdp"] = "ddp"
     compile: bool = False
     activation_checkpointing: bool = False
-    checkpoint_every: int = pydantic.Field(100, ge=1)
-    keep: int = pydantic.Field(2, ge=1)
+    checkpoint_every: int = pydantic.Field(default=100, ge=1)
+    keep: int = pydantic.Field(default=2, ge=1)
     tensorboard: bool = False
     out: Path = Path("runs")
 

@@ -24,9 +24,9 @@ def draw_all(runs: Sequence[Run], out: Path) -> list[Path]:
 
     Raises ``model.runs.RunError`` for runs that are not finished or do not belong together.
     """
+    rows, groups = table(runs), by_architecture(runs)
     out.mkdir(parents=True, exist_ok=True)
-    groups = by_architecture(runs)
-    paths = write_table(table(runs), out)
+    paths = write_table(rows, out)
     for name, figure in (
         ("figure_1", figure_1(groups)),
         ("figure_2", figure_2()),

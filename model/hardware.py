@@ -47,6 +47,19 @@ def flops_per_token(config: ModelConfig) -> float:
     return 6.0 * weights + 12.0 * config.layers * config.width * config.context
 
 
+def utilisation(
+    config: ModelConfig, device: torch.device, tokens_per_second: float, devices: int = 1
+) -> float | None:
+    """Model FLOPs utilisation: the work of these tokens as a share of the devices' bfloat16 peak.
+
+    None for a device that the table does not know.
+    """
+    peak = peak_flops(device)
+    if peak is None:
+        return None
+    return tokens_per_second * flops_per_token(config) / (peak * devices)
+
+
 def peak_memory(device: torch.device) -> int:
     """The most memory in bytes that this process has held: on the GPU, or resident on the CPU."""
     if device.type == "cuda":

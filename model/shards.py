@@ -165,6 +165,6 @@ def _open(path: Path, entry: dict[str, Any], verify: bool) -> Tokens:
     if count != entry["tokens"] or digest.hex() != entry["sha256"]:
         raise ShardError(f"{path} is not the shard that {INDEX} lists")
     array = np.memmap(path, dtype="<u2", mode="r", offset=_HEADER.size, shape=(count,))
-    if verify and hashlib.sha256(array).hexdigest() != entry["sha256"]:
+    if verify and hashlib.sha256(array.data).hexdigest() != entry["sha256"]:
         raise ShardError(f"{path} is corrupt: its checksum differs")
     return array

@@ -162,7 +162,7 @@ class Trainer:
         if self.place.world == 1:
             yield
         elif self.config.parallel == "fsdp":
-            self.gpt.set_requires_gradient_sync(last)  # type: ignore[operator]
+            self.gpt.set_requires_gradient_sync(last)
             yield
         else:
             with contextlib.nullcontext() if last else self.model.no_sync():
@@ -182,7 +182,7 @@ def train(config: RunConfig, *, stop_after: int | None = None, progress: bool = 
     Raises ``ConfigError`` where the folder holds a run of another configuration (with the
     difference), ``ShardError``, ``DataError``, ``CheckpointError`` and ``TrainingError``.
     """
-    place, device = _processes()
+    place, device = processes()
     try:
         trainer = Trainer(config, place, device)
         done = _resume(trainer)
@@ -261,7 +261,9 @@ def _one_update(trainer: Trainer, logs: _Logs, update: int) -> dict[str, Any]:
         "tokens": update * tokens,
         "seconds": seconds,
         "tokens_per_second": tokens / seconds,
-        "mfu": _mfu(trainer, tokens / seconds),
+        "mfu": hardware.utilisation(
+            config.model, trainer.device, tokens / seconds, trainer.place.world
+        ),
         "memory": hardware.peak_memory(trainer.device),
     }
     logs.write(runlog.TRAINING, update, entry)
@@ -279,14 +281,6 @@ def _measure(trainer: Trainer, logs: _Logs, update: int) -> None:
         logs.write(runlog.GRADIENTS, update, monitor.gradient_norms(trainer.gpt))
 
 
-def _mfu(trainer: Trainer, tokens_per_second: float) -> float | None:
-    peak = hardware.peak_flops(trainer.device)
-    if peak is None:
-        return None
-    work = tokens_per_second * hardware.flops_per_token(trainer.config.model)
-    return work / (peak * trainer.place.world)
-
-
 def _warm_up_theta() -> None:
     """Load the compiled θ kernels before the first update is timed."""
     from theory.theta import theta_rows
@@ -297,7 +291,7 @@ def _warm_up_theta() -> None:
 # --------------------------------------------------------------------------- start and resume
 
 
-def _processes() -> tuple[Place, torch.device]:
+def processes() -> tuple[Place, torch.device]:
     """This process among those that torchrun started, if it did, and its device."""
     world = int(os.environ.get("WORLD_SIZE", "1"))
     place = Place(int(os.environ.get("RANK", "0")), world)
@@ -330,7 +324,9 @@ def _resume(trainer: Trainer) -> int:
     trainer.place.wait()
     if trainer.place.is_first and not meta.is_file():
         folder.mkdir(parents=True, exist_ok=True)
-        meta.write_text(json.dumps(_description(trainer), indent=1) + "\n", encoding="utf-8")
+        whole = meta.with_suffix(".part")
+        whole.write_text(json.dumps(_description(trainer), indent=1) + "\n", encoding="utf-8")
+        os.replace(whole, meta)
     if found is None:
         return 0
     _require_same(trainer, found.state, found.path)
@@ -434,7 +430,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="model.train", description=(__doc__ or "").split("\n")[0])
     parser.add_argument("config", type=Path, metavar="CONFIG.toml")
     parser.add_argument(
-        "--set", action="append", default=[], metavar="KEY=VALUE", help="such as optim.updates=20"
+        "--set",
+        action="extend",
+        nargs="+",
+        default=[],
+        metavar="KEY=VALUE",
+        help="such as optim.updates=20",
     )
     parser.add_argument("--stop-after", type=int, metavar="UPDATE", help="end there, resumable")
     options = parser.parse_args(argv)

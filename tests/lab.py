@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from model.config import RunConfig
+from model import runlog
+from model.config import RunConfig, as_json
 from model.shards import ShardWriter
 
 VOCABULARY = 64
@@ -54,3 +57,50 @@ def run_config(folder: Path, **changes: Any) -> RunConfig:
             section = section[name]
         section[last] = value
     return RunConfig.model_validate(raw)
+
+
+def layer_entry(
+    layer: int, low: float, middle: float, high: float, **more: float
+) -> dict[str, Any]:
+    """One layer's statistics as a run logs them: 5th, 50th and 95th percentile of the certificate.
+
+    more: entropy, p_max (its mean), and theta (its median), which may be left out.
+    """
+    certificate = {"5": low, "25": low, "50": middle, "75": high, "95": high}
+    entry: dict[str, Any] = {
+        "layer": layer,
+        "certificate": certificate,
+        "entropy": more.get("entropy", 0.5),
+        "p_max": {**certificate, "mean": more.get("p_max", 0.25)},
+    }
+    if "theta" in more:
+        entry["theta"] = {**certificate, "50": more["theta"]}
+    return entry
+
+
+def write_logs(
+    folder: Path,
+    config: RunConfig,
+    *,
+    losses: Sequence[float],
+    norms: Sequence[float],
+    attention: Mapping[int, Sequence[dict[str, Any]]],
+    gradients: Mapping[int, Sequence[float]] | None = None,
+) -> Path:
+    """The logs of a run that never happened; attention and gradients by update. Returns its folder.
+
+    gradients: the norms of the blocks.
+    """
+    target = folder / config.name
+    target.mkdir(parents=True)
+    (target / runlog.META).write_text(json.dumps({"config": as_json(config)}), encoding="utf-8")
+    log = runlog.RunLog(target, 0)
+    for update, (loss, norm) in enumerate(zip(losses, norms, strict=True), start=1):
+        log.write(runlog.TRAINING, update, {"loss": loss, "grad_norm": norm})
+    for update, layers in attention.items():
+        for entry in layers:
+            log.write(runlog.ATTENTION, update, entry)
+    for update, blocks in (gradients or {}).items():
+        log.write(runlog.GRADIENTS, update, {"blocks": list(blocks), "rest": 0.0, "total": 1.0})
+    log.close()
+    return target

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+pytest.importorskip("pydantic", reason="the extra model is not installed")
+
 from model.config import ConfigError, ModelConfig, RunConfig, config_hash, difference, load
 from tests.lab import run_config
 
@@ -90,3 +92,46 @@ def test_differences_are_listed_but_for_what_changes_no_number(tmp_path: Path) -
     assert config_hash(config) != config_hash(other)
     assert config_hash(config) == config_hash(run_config(tmp_path, keep=9))
     assert difference(config, RunConfig.model_validate(config.model_dump())) == []
+
+
+# ------------------------------------------------------------------- configurations that we give
+
+CONFIGS = Path(__file__).resolve().parent.parent / "model" / "configs"
+
+
+@pytest.mark.parametrize("path", sorted(CONFIGS.glob("*.toml")), ids=lambda path: path.stem)
+def test_every_configuration_loads(path: Path) -> None:
+    assert load(path).name.startswith(path.stem.split("_")[0])
+
+
+def test_the_recipe_for_one_gpu_is_the_papers() -> None:
+    config = load(CONFIGS / "h200.toml")
+    assert config.model == ModelConfig()
+    assert config.optim == RunConfig.model_fields["optim"].default
+    assert config.batch == RunConfig.model_fields["batch"].default
+    assert config.measure == RunConfig.model_fields["measure"].default
+    assert (config.precision, config.seed) == ("bf16", 42)
+    assert difference(config, load(CONFIGS / "h200_post_ln.toml")) == [
+        "model.block: 'pre_ln', now 'post_ln'",
+        "name: 'h200_pre_ln_42', now 'h200_post_ln_42'",
+    ]
+
+
+def test_eight_gpus_train_on_the_same_updates() -> None:
+    one, many = load(CONFIGS / "h200.toml"), load(CONFIGS / "multi_gpu.toml")
+    assert (many.model, many.optim, many.data) == (one.model, one.optim, one.data)
+    assert many.batch.sequences == one.batch.sequences
+    assert many.batch.micro % 16 == 0, "eight GPUs, and two machines of eight"
+
+
+def test_the_update_on_a_cpu_is_of_the_whole_model() -> None:
+    config = load(CONFIGS / "774m_one_update.toml")
+    assert config.model == ModelConfig()
+    assert (config.batch.sequences, config.optim.updates) == (1, 1)
+    assert config.activation_checkpointing
+    assert config.optim.peak_lr / config.optim.warmup == 6e-7
+
+
+def test_the_pairs_on_a_cpu_differ_in_the_block_alone() -> None:
+    pair = [load(CONFIGS / f"cpu_{block}.toml") for block in ("pre_ln", "post_ln")]
+    assert {line.split(":")[0] for line in difference(*pair)} == {"name", "model.block"}
