@@ -147,6 +147,14 @@ class MeasureConfig(_Section):
     seed: int = 0
     enabled: bool = True
 
+    def takes_attention(self, update: int, updates: int) -> bool:
+        """Whether attention is measured at this one of so many updates, counted from 1."""
+        return self.enabled and (update in (1, updates) or update % self.every == 0)
+
+    def takes_gradients(self, update: int) -> bool:
+        """Whether the gradient norms of the blocks are taken at this update, counted from 1."""
+        return self.enabled and update % self.gradients_every == 0
+
 
 class RunConfig(_Section):
     """One run.

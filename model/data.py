@@ -76,11 +76,14 @@ class Loader:
     def require(self, updates: int) -> None:
         """Raise ``DataError`` unless the data suffices for so many updates without repetition."""
         if updates > self.updates:
-            needed = updates * self.micro * self.accumulation * self.context + 1
             raise DataError(
                 f"{self.shards.folder} has {len(self.shards)} tokens; {updates} updates need "
-                f"{needed}"
+                f"{self.tokens(updates)}"
             )
+
+    def tokens(self, updates: int) -> int:
+        """How many tokens so many updates read, the last target included."""
+        return updates * self.micro * self.accumulation * self.context + 1
 
     def batch(self, update: int, index: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
         """Inputs and targets of this process's share of micro-batch `index` of an update.

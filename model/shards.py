@@ -25,6 +25,7 @@ VERSION = 1
 _HEADER = struct.Struct("<8sIIQ32s8x")
 INDEX = "index.json"
 SHARD_TOKENS = 2**26
+_COUNTED_AT_ONCE = 2**24
 
 
 class ShardError(ValueError):
@@ -126,6 +127,18 @@ class Shards:
             parts.append(part)
             start, count, shard = start + len(part), count - len(part), shard + 1
         return np.concatenate(parts)
+
+    def unigram_entropy(self, tokens: int) -> float:
+        """The entropy in nats of how often each token occurs among the first so many.
+
+        A model that knows only these frequencies has this loss.
+        """
+        counts = np.zeros(2**16, dtype=np.int64)
+        for start in range(0, tokens, _COUNTED_AT_ONCE):
+            part = self.read(start, min(_COUNTED_AT_ONCE, tokens - start))
+            counts += np.bincount(part, minlength=len(counts))
+        shares = counts[counts > 0] / tokens
+        return float(-np.sum(shares * np.log(shares)))
 
     def _entries(self) -> list[dict[str, Any]]:
         entries: list[dict[str, Any]] = self.index["shards"]

@@ -248,8 +248,7 @@ def _one_update(trainer: Trainer, logs: _Logs, update: int) -> dict[str, Any]:
         raise TrainingError(f"the loss of update {update} is {value}")
     computing = time.perf_counter() - start
     # Measured before the step: with the parameters that the loss and the gradients belong to.
-    if config.measure.enabled:
-        _measure(trainer, logs, update)
+    _measure(trainer, logs, update)
     start = time.perf_counter()
     norm, rate = trainer.step(update)
     seconds = computing + time.perf_counter() - start
@@ -272,12 +271,11 @@ def _one_update(trainer: Trainer, logs: _Logs, update: int) -> dict[str, Any]:
 
 def _measure(trainer: Trainer, logs: _Logs, update: int) -> None:
     measure = trainer.config.measure
-    first_or_last = update in (1, trainer.config.optim.updates)
-    if first_or_last or update % measure.every == 0:
+    if measure.takes_attention(update, trainer.config.optim.updates):
         for entry in trainer.measure_attention(update):
             logs.write(runlog.ATTENTION, update, entry)
         logs.write(runlog.NORMS, update, trainer.measure_norms(update))
-    if update % measure.gradients_every == 0:
+    if measure.takes_gradients(update):
         logs.write(runlog.GRADIENTS, update, monitor.gradient_norms(trainer.gpt))
 
 
@@ -324,8 +322,11 @@ def _resume(trainer: Trainer) -> int:
     trainer.place.wait()
     if trainer.place.is_first and not meta.is_file():
         folder.mkdir(parents=True, exist_ok=True)
+        read = trainer.loader.tokens(trainer.config.optim.updates)
+        entropy = {"unigram_entropy": trainer.shards.unigram_entropy(read)}
         whole = meta.with_suffix(".part")
-        whole.write_text(json.dumps(_description(trainer), indent=1) + "\n", encoding="utf-8")
+        text = json.dumps(_description(trainer) | entropy, indent=1) + "\n"
+        whole.write_text(text, encoding="utf-8")
         os.replace(whole, meta)
     if found is None:
         return 0

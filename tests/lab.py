@@ -86,14 +86,16 @@ def write_logs(
     norms: Sequence[float],
     attention: Mapping[int, Sequence[dict[str, Any]]],
     gradients: Mapping[int, Sequence[float]] | None = None,
+    meta: Mapping[str, Any] | None = None,
 ) -> Path:
     """The logs of a run that never happened; attention and gradients by update. Returns its folder.
 
-    gradients: the norms of the blocks.
+    gradients: the norms of the blocks. meta: what meta.json says beside the configuration.
     """
     target = folder / config.name
     target.mkdir(parents=True)
-    (target / runlog.META).write_text(json.dumps({"config": as_json(config)}), encoding="utf-8")
+    described = {"config": as_json(config), **(meta or {})}
+    (target / runlog.META).write_text(json.dumps(described), encoding="utf-8")
     log = runlog.RunLog(target, 0)
     for update, (loss, norm) in enumerate(zip(losses, norms, strict=True), start=1):
         log.write(runlog.TRAINING, update, {"loss": loss, "grad_norm": norm})

@@ -85,7 +85,8 @@ CheckFunction = Callable[..., Evidence | Derivation]
 class Check:
     """A registered check. Calling it runs the function; use ``verify.runner.run_check`` to judge.
 
-    ``needs`` lists optional import names; where one is missing the check is NOT_RUN.
+    ``needs`` lists optional import names, and files or folders beside the packages (whatever has a
+    slash: the logs of runs); where one is missing the check is NOT_RUN.
     """
 
     function: CheckFunction

@@ -12,6 +12,7 @@ from concurrent.futures import Future, as_completed
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from dataclasses import dataclass
 from fractions import Fraction
+from pathlib import Path
 
 from verify.claims import Check, Profile, Registry, load_registry
 from verify.evidence import Derivation, Evidence, Kind, Level, Verdict, not_run
@@ -20,6 +21,8 @@ from verify.evidence import Derivation, Evidence, Kind, Level, Verdict, not_run
 EXTRA_OF_MODULE = {
     "torch": "model",
     "safetensors": "model",
+    "pydantic": "model",
+    "tiktoken": "data",
     "matplotlib": "report",
     "jinja2": "report",
     "transformers": "weights",
@@ -68,9 +71,29 @@ class CheckResult:
         return self.evidence.verdict is self.expected
 
 
+_ROOT = Path(__file__).resolve().parent.parent
+
+
 def missing_needs(check: Check) -> tuple[str, ...]:
-    """The optional imports that the check needs and that are not installed."""
-    return tuple(name for name in check.needs if importlib.util.find_spec(name) is None)
+    """The optional imports and the files that the check needs and that are not here."""
+    return tuple(name for name in check.needs if not _is_here(name))
+
+
+def _is_here(need: str) -> bool:
+    if "/" in need:
+        return (_ROOT / need).exists()
+    return importlib.util.find_spec(need) is not None
+
+
+def _how_to_get(missing: Sequence[str]) -> str:
+    packages = [name for name in missing if "/" not in name]
+    if not packages:
+        return f"{', '.join(missing)} not here: no such run was made yet"
+    extras = sorted({EXTRA_OF_MODULE.get(name, name) for name in packages})
+    return (
+        f"{', '.join(packages)} not installed; "
+        f"pip install 'attention-sensitivity[{','.join(extras)}]'"
+    )
 
 
 def run_check(check_id: str, profile: Profile, *, packages: tuple[str, ...]) -> CheckResult:
@@ -97,11 +120,7 @@ def _run(check: Check, profile: Profile, *, planted: bool) -> CheckResult:
     error: str | None = None
     start = time.perf_counter()
     if missing:
-        extras = sorted({EXTRA_OF_MODULE.get(name, name) for name in missing})
-        evidence = not_run(
-            f"{', '.join(missing)} not installed; "
-            f"pip install 'attention-sensitivity[{','.join(extras)}]'"
-        )
+        evidence = not_run(_how_to_get(missing))
     else:
         try:
             outcome = check(profile, **parameters)
