@@ -119,6 +119,9 @@ def rewritten(folder: Path, name: str, change: Callable[[dict[str, Any]], None])
     (folder / name).write_text("".join(json.dumps(entry) + "\n" for entry in entries))
 
 
+LEVELS = ("5", "25", "50", "75", "95")
+
+
 def falling(layer: int) -> dict[str, float]:
     """Percentiles of a certificate whose 5th is lowest at the first layer."""
     return {"5": 0.9 + layer / 100, "50": 1.0}
