@@ -452,6 +452,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"model.train: {stop or 'stopped'}; the same command goes on", file=sys.stderr)
         return 130
     if int(os.environ.get("RANK", "0")) == 0:
+        device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        peak = hardware.peak_memory(device) / 2**30
+        print(f"model.train: peak memory {peak:.2f} GiB", file=sys.stderr)
         print(folder)
     return 0
 

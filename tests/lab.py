@@ -106,3 +106,15 @@ def write_logs(
         log.write(runlog.GRADIENTS, update, {"blocks": list(blocks), "rest": 0.0, "total": 1.0})
     log.close()
     return target
+
+
+def as_toml(config: RunConfig, path: Path) -> Path:
+    """Write a configuration as TOML; values are plain, so JSON writes them. Returns the path."""
+    lines, sections = [], []
+    for key, value in json.loads(config.model_dump_json(exclude_none=True)).items():
+        if isinstance(value, dict):
+            sections += [f"[{key}]", *(f"{k} = {json.dumps(v)}" for k, v in value.items())]
+        else:
+            lines.append(f"{key} = {json.dumps(value)}")
+    path.write_text("\n".join([*lines, *sections]) + "\n", encoding="utf-8")
+    return path

@@ -12,9 +12,9 @@ import pytest
 torch = pytest.importorskip("torch", reason="the extra model is not installed")
 
 from model import bench, hardware, train  # noqa: E402
-from model.config import ConfigError, ModelConfig, RunConfig, as_json  # noqa: E402
+from model.config import ConfigError, ModelConfig, RunConfig  # noqa: E402
 from model.data import DataError  # noqa: E402
-from tests.lab import run_config  # noqa: E402
+from tests.lab import as_toml, run_config  # noqa: E402
 
 
 @pytest.fixture(autouse=True)
@@ -28,19 +28,6 @@ def _as_before() -> object:
 def die(_: RunConfig) -> None:
     """Stands for a measurement that the system kills."""
     os.kill(os.getpid(), signal.SIGKILL)
-
-
-def as_toml(config: RunConfig, path: Path) -> Path:
-    """A configuration as a file; only values that TOML writes as JSON does."""
-    plain = as_json(config)
-    scalars = {k: v for k, v in plain.items() if not isinstance(v, dict)}
-    lines = [f"{key} = {json.dumps(value)}" for key, value in scalars.items()]
-    for section, values in plain.items():
-        if isinstance(values, dict):
-            lines.append(f"[{section}]")
-            lines += [f"{k} = {json.dumps(v)}" for k, v in values.items() if v is not None]
-    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    return path
 
 
 @pytest.mark.parametrize(("micro", "accumulation"), [(1, 8), (2, 4), (8, 1)])

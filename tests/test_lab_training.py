@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import math
 import os
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -28,8 +28,8 @@ from model.gpt import GPT, loss  # noqa: E402
 from model.monitor import gradient_norms, measure_norms  # noqa: E402
 from model.schedule import learning_rate, parameter_groups  # noqa: E402
 from model.shards import ShardError  # noqa: E402
-from model.train import CHECKPOINTS, Trainer, TrainingError, train  # noqa: E402
-from tests.lab import run_config, write_shards  # noqa: E402
+from model.train import CHECKPOINTS, Trainer, TrainingError, main, train  # noqa: E402
+from tests.lab import as_toml, run_config, write_shards  # noqa: E402
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -283,7 +283,7 @@ def test_two_processes_are_one(tmp_path: Path, parallel: str) -> None:
     train(one, progress=False)
     toml = tmp_path / "two.toml"
     two = run_config(tmp_path, name="two", **changes)
-    toml.write_text(as_toml(two))
+    as_toml(two, toml)
     command = [
         *(sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"),
         *("-m", "model.train", str(toml)),
@@ -308,17 +308,6 @@ def test_two_processes_are_one(tmp_path: Path, parallel: str) -> None:
     for first, second in zip(ones, twos, strict=True):
         assert first["blocks"] == pytest.approx(second["blocks"], rel=1e-4)
         assert first["total"] == pytest.approx(second["total"], rel=1e-4)
-
-
-def as_toml(config: RunConfig) -> str:
-    """A configuration as TOML; values are plain, so JSON writes them."""
-    lines, sections = [], []
-    for key, value in json.loads(config.model_dump_json(exclude_none=True)).items():
-        if isinstance(value, dict):
-            sections += [f"[{key}]", *(f"{k} = {json.dumps(v)}" for k, v in value.items())]
-        else:
-            lines.append(f"{key} = {json.dumps(value)}")
-    return "\n".join([*lines, *sections]) + "\n"
 
 
 # ------------------------------------------------------------------------------ checkpoints
@@ -426,3 +415,34 @@ def test_rows_are_seen_exactly_once(tmp_path: Path, way: str) -> None:
     assert list(found) == [0, 1]
     for layer in (0, 1):
         assert np.array_equal(found[layer].probabilities, plain[layer].probabilities)
+
+
+def test_the_command_trains_and_tells_its_memory(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = as_toml(run_config(tmp_path), tmp_path / "run.toml")
+    assert main([str(path), "--set", "optim.updates=2", "name=short"]) == 0
+    printed = capsys.readouterr()
+    assert printed.out == f"{tmp_path / 'runs' / 'short'}\n"
+    memory = re.fullmatch(r"model\.train: peak memory (\d+\.\d\d) GiB\n", printed.err)
+    assert memory is not None
+    assert 0.01 < float(memory[1]) < 64
+    assert len(numbers(tmp_path / "runs" / "short")) == 2
+
+
+def test_the_installed_command_ignores_strangers_modules(tmp_path: Path) -> None:
+    script = Path(sys.executable).parent / "attention-lab"
+    if not script.exists():
+        pytest.skip("attention-lab is not installed: `make install` again")
+    for name in ("theory.py", "verify.py", "model.py", "paper_checks.py"):
+        (tmp_path / name).write_text("raise RuntimeError('a stranger was imported')\n")
+    done = subprocess.run(
+        [str(script), "nowhere.toml"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert done.returncode == 2
+    assert done.stderr == "model.train: nowhere.toml: No such file or directory\n"
