@@ -23,7 +23,7 @@ from verify.report import as_html, as_json, text
 from verify.runner import CheckResult, failures, run_many
 
 # The packages whose modules define claims. The tests collect from the same tuple.
-CLAIM_PACKAGES = ("theory.claims",)
+CLAIM_PACKAGES = ("theory.claims", "model.claims")
 
 
 class SelectionError(ValueError):

@@ -25,7 +25,7 @@ def accept(result: CheckResult) -> None:
 def test_claim(check_id: str) -> None:
     missing = missing_needs(REGISTRY.check(check_id))
     if missing:
-        pytest.skip(f"{', '.join(missing)} not installed (optional)")
+        pytest.skip(f"{', '.join(missing)} missing (optional)")
     accept(run_check(check_id, Profile.QUICK, packages=CLAIM_PACKAGES))
 
 
@@ -33,5 +33,5 @@ def test_claim(check_id: str) -> None:
 def test_planted_falsehood(check_id: str) -> None:
     missing = missing_needs(REGISTRY.check(check_id))
     if missing:
-        pytest.skip(f"{', '.join(missing)} not installed (optional)")
+        pytest.skip(f"{', '.join(missing)} missing (optional)")
     accept(run_planted(check_id, Profile.QUICK, packages=CLAIM_PACKAGES))

