@@ -23,14 +23,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from paper_checks.extract_rows import (
-    MINILM,
     PASSAGES,
-    MissingWeights,
     describe_minilm,
     describe_passage,
     load_minilm,
-    read_passage,
 )
+from theory._packages import MINILM, MissingWeights, read_passage
 from theory._provenance import DATA_FOLDER
 from theory.layernorm import layer_norm_jacobian, layer_norm_stats
 from theory.norms import spectral_norm

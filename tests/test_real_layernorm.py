@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from paper_checks import extract_layernorm
-from paper_checks.extract_rows import MissingWeights, installed_path, load_minilm, read_passage
+from paper_checks.extract_rows import load_minilm
+from theory._packages import MissingWeights, installed_path, read_passage
 from theory._provenance import DATA_FOLDER
 from theory.layernorm import layer_norm_stats
 from theory.real_layernorm import (

