@@ -1,4 +1,7 @@
-"""Corollary 4.2: a Lipschitz constant on a ball, with the discussion of its size and its inputs."""
+"""Corollary 4.2: a Lipschitz constant on a ball, with the discussion of its size and its inputs.
+
+Beyond the paper: the constant is attained where W^Q or W^K is zero, which the checks use.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +42,7 @@ COROLLARY = Claim(
     statement="For B >= 0 and D_B = {U: ‖U‖_{∞,rms} <= B}, under the assumptions of Theorem 4.1, "
     "Lip(MHA; D_B) <= ‖W^O‖₂ Σ_h (‖W^V_h‖₂ + 2dB²/(τ√d_h) ‖W^Q_h‖₂‖W^K_h‖₂‖W^V_h‖₂) in the norm "
     "block-∞/RMS on both sides: MHA(U') − MHA(U) is the integral of D MHA(U_t)[U' − U] along the "
-    "segment, which stays in the convex D_B, and θ <= 1. Attained where W^Q or W^K is zero.",
+    "segment, which stays in the convex D_B, and θ <= 1.",
     uses=("theorem_4_1", "definition_2_1_part_1"),
 )
 WIDTH = Claim(

@@ -1,4 +1,11 @@
-"""Theorem 4.3: the Lipschitz bound of a pre-LN layer on the whole space, and of its FFN."""
+"""Theorem 4.3: the Lipschitz bound of a pre-LN layer on the whole space, and of its FFN.
+
+Beyond the paper: both constants are attained, which the checks use. The FFN's, by W_1 and W_2 with
+aligned singular vectors where act' is largest; Lip(act) is 1 for ReLU, ½(1 + erf 1) + e^{−1}/√π =
+1.128904… for GELU, at √2, 1.128993… for its tanh form, and 1.099839… for SiLU. The layer's, for
+d >= 2, γ = 1, β = 0 at equal constant tokens, by one head with W^K = 0, W^V = wR and W^O = Rᵀ, R
+orthogonal and w > 0, and an FFN with the Jacobian L_FFN·I at 0.
+"""
 
 from __future__ import annotations
 
@@ -28,9 +35,7 @@ FEED_FORWARD = Claim(
     section="C",
     statement="FFN(x) = W_2 act(W_1 x + b_1) + b_2, applied to every token, is "
     "‖W_2‖₂ Lip(act) ‖W_1‖₂-Lipschitz in the Euclidean norm of a token and in the block-∞/RMS norm "
-    "of a sequence, on the whole space and for all biases; attained for W_1 and W_2 with aligned "
-    "singular vectors where act' is largest. Lip(act) is 1 for ReLU, ½(1 + erf 1) + e^{−1}/√π = "
-    "1.128904… for GELU, at √2; 1.128993… for its tanh form; 1.099839… for SiLU.",
+    "of a sequence, on the whole space and for all biases.",
     finding=Finding(
         kind=FindingKind.CAVEAT,
         text="The proof carries the factor Lip(act), which is 1 for the activation that it names. "
@@ -46,9 +51,7 @@ PRE_LN = Claim(
     "Z = X + MHA(LN_1(X)), X' = Z + FFN(LN_2(Z)) with bias-free attention, a fixed mask that "
     "leaves a key to every row, no dropout, and ε > 0 is Lipschitz with constant "
     "(1 + L_LN L_MHA)(1 + L_LN L_FFN), where L_MHA is Corollary 4.2's constant at B = B_LN, and "
-    "L_FFN contains the Lipschitz constant of the activation. L and ℓ do not enter. Attained for "
-    "d >= 2, γ = 1, β = 0 at equal constant tokens, by one head with W^K = 0, W^V = wR and "
-    "W^O = Rᵀ, R orthogonal and w > 0, and an FFN with the Jacobian L_FFN·I at 0.",
+    "L_FFN contains the Lipschitz constant of the activation. L and ℓ do not enter.",
     uses=(
         "def_BLN_LLN",
         "lemma_2_4",

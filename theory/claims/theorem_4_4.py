@@ -1,4 +1,9 @@
-"""Theorem 4.4: the Lipschitz bound of a post-LN layer on states that a LayerNorm has written."""
+"""Theorem 4.4: the Lipschitz bound of a post-LN layer on states that a LayerNorm has written.
+
+Beyond the paper: the constant is attained, which the checks use, for d >= 2, γ = 1, β = 0 at equal
+constant tokens, by one head with W^K = 0, W^V = wR and W^O = Rᵀ, R orthogonal and w > 0, and an FFN
+with the Jacobian L_FFN·I at 0 that maps 0 to a constant token.
+"""
 
 from __future__ import annotations
 
@@ -27,10 +32,7 @@ POST_LN = Claim(
     "output X_ℓ, ℓ >= 1, of a layer before: the post-LN layer Z = LN_1(X + MHA(X)), "
     "X' = LN_2(Z + FFN(Z)) with bias-free attention, a fixed mask that leaves a key to every row, "
     "no dropout, and ε > 0 is Lipschitz with constant L_LN²(1 + L_MHA)(1 + L_FFN), L_MHA of "
-    "Corollary 4.2 at B = B_LN. B_LN includes the last LayerNorm of layer ℓ − 1. Attained for "
-    "d >= 2, γ = 1, β = 0 at equal constant tokens, by one head with W^K = 0, W^V = wR and "
-    "W^O = Rᵀ, R orthogonal and w > 0, and an FFN with the Jacobian L_FFN·I at 0 that maps 0 to a "
-    "constant token.",
+    "Corollary 4.2 at B = B_LN. B_LN includes the last LayerNorm of layer ℓ − 1.",
     uses=(
         "def_BLN_LLN",
         "lemma_2_4",

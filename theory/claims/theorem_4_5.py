@@ -1,4 +1,9 @@
-"""Theorem 4.5: the sublayer Jacobians of pre-LN, their expansion, and its bare identity."""
+"""Theorem 4.5: the sublayer Jacobians of pre-LN, their expansion, and its bare identity.
+
+Beyond the paper, in the checks of part 1: the bound is attained for d >= 2, γ = 1, β = 0 at equal
+constant tokens, by one head with W^K = 0, W^V = wR and W^O = Rᵀ, R orthogonal; and the same bound
+holds in the dual, block-1 norm for the transposes that backpropagation applies.
+"""
 
 from __future__ import annotations
 
@@ -40,10 +45,7 @@ BOUNDED = Claim(
     section="4",
     statement="In the norm induced by block-∞/RMS, for bias-free attention with a fixed mask and "
     "LayerNorms with ε > 0, J_k = J_MHA(LN(X_k)) J_LN(X_k) satisfies ‖J_k‖ <= L_MHA,k L_LN at "
-    "every X_k, with L_MHA,k of Corollary 4.2 at B = B_LN; neither N nor L enters. Attained for "
-    "d >= 2, γ = 1, β = 0 at equal constant tokens, by one head with W^K = 0, W^V = wR and "
-    "W^O = Rᵀ, R orthogonal. For the transposes that backpropagation applies, the same bound holds "
-    "in the dual, block-1 norm.",
+    "every X_k, with L_MHA,k of Corollary 4.2 at B = B_LN; neither N nor L enters.",
     uses=("def_BLN_LLN", "lemma_2_4", "lemma_a_1", "theorem_4_1", "corollary_a_3_norms"),
     finding=Finding(
         kind=FindingKind.CAVEAT,
