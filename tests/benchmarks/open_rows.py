@@ -33,9 +33,7 @@ DEVIATIONS = (0.01, 0.1, 0.3, 1.0, 2.0, 3.0, 6.0, 10.0)
 DTYPES = {"float64": np.float64, "float32": np.float32, "bfloat16": ml_dtypes.bfloat16}
 
 
-def sample(
-    length: int, deviation: float, count: int, outliers: int = 0
-) -> npt.NDArray[np.float64]:
+def sample(length: int, deviation: float, count: int, outliers: int = 0) -> npt.NDArray[np.float64]:
     """(count, length): the rows of one cell, the same whatever else is swept."""
     seed = [length, round(1000 * deviation)]
     rng = np.random.default_rng([*seed, outliers, round(1e6 * deviation)] if outliers else seed)
@@ -77,7 +75,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     made.add_argument("--budget", type=float, help="seconds a row (default: no limit)")
     options = made.parse_args(argv)
     sweep_cell(sample(32, 1.0, 2), None)  # compile
-    print(f"{options.dtype}: {'L':>5} {'s':>6} out optimal rounded open   mean ms    max ms  largest δ")
+    heading = "out optimal rounded open   mean ms    max ms  largest δ"
+    print(f"{options.dtype}: {'L':>5} {'s':>6} {heading}")
     unsettled = 0
     cells = itertools.product(options.lengths, options.deviations, options.outliers)
     for length, deviation, outliers in cells:

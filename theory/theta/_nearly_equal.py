@@ -145,27 +145,29 @@ def _costs_to(weights, edge, stop, limit, costs):  # type: ignore[no-untyped-def
 def _exchange(weights, top, bottom, edge, gap, least, accepted, scratch):  # type: ignore[no-untyped-def]
     """Look for exchanges at the edge, among weights[top:bottom], with costs closest to the gap.
 
-    Returns (least distance, code of those before the edge, of those from it on, limit, steps): the
-    codes of exchanges nearer than `least` if the first is less than that. Sums up to the limit were
-    looked at. The limit is infinite where there are too many. Ends early at `accepted`.
+    Returns (least distance, code of those before the edge, of those from it on, limit, whether
+    nothing else is closer, steps): the codes of exchanges nearer than `least` if the first is less
+    than that. Sums up to the limit were looked at. Gives up where there are too many; ends early at
+    `accepted`.
     scratch: costs (2, _MOST_COSTS) and sums (4, >= LIST_SUMS), float64; codes (4, >= LIST_SUMS) and
     starts (4, _MOST_COSTS + 3), int64.
     """
     costs, sums, codes, starts = scratch
     steps = 0
     before = after = 0
+    seen = 0.0
     limit = gap + min(least, _BEYOND * gap)
-    while True:
+    while seen < limit:
         ones = _costs_to(weights, edge, top - 1, limit, costs[0])
         twos = _costs_to(weights, edge, bottom, limit, costs[1])
         if min(ones, twos) < 0:
-            return least, 0, 0, np.inf, steps
+            return least, before, after, seen, False, steps
         a, a_lists = _sums_by_number(costs[0], ones, limit, sums[:2], codes[:2], starts[:2])
         b, b_lists = _sums_by_number(costs[1], twos, limit, sums[2:], codes[2:], starts[2:])
         b += 2
         steps += starts[a, a_lists] + starts[b, b_lists]
         if min(a_lists, b_lists) == 0:
-            return least, 0, 0, np.inf, steps
+            return least, before, after, seen, False, steps
         for number in range(min(a_lists, b_lists)):
             i = starts[a, number]
             j = starts[b, number + 1] - 1
@@ -176,12 +178,12 @@ def _exchange(weights, top, bottom, edge, gap, least, accepted, scratch):  # typ
                     before = codes[a, i]
                     after = codes[b, j]
                     if least <= accepted:
-                        return least, before, after, limit, steps
+                        return least, before, after, limit, True, steps
                 i += miss < 0.0
                 j -= miss >= 0.0
-        if gap + least <= limit:
-            return least, before, after, limit, steps
-        limit = gap + least
+        seen = limit
+        limit = max(limit, gap + least)
+    return least, before, after, seen, True, steps
 
 
 @kernel
@@ -215,7 +217,8 @@ def _closest(weights, prefix, top, bottom, aim_hi, aim_lo, least, accepted, scra
     to the largest (1) or to the smallest (−1).
     """
     # The k largest weigh at most the aim if prefix[top + k] is at most the first of these two; the
-    # k smallest weigh at least that if prefix[bottom - k] is at most the second.
+    # k smallest weigh at least that if prefix[bottom - k] is at most the second. Where only the low
+    # parts tell, the distance is below 2**-52 of the total, and ends the search.
     high, high_lo = _pair_add(prefix[0, top], prefix[1, top], aim_hi, aim_lo)
     low, low_lo = _pair_add(prefix[0, bottom], prefix[1, bottom], -aim_hi, -aim_lo)
     high_edge = _fitting(prefix[0], top, bottom, high)
@@ -239,16 +242,15 @@ def _closest(weights, prefix, top, bottom, aim_hi, aim_lo, least, accepted, scra
         gain = _pair_add(prefix[0, bottom - number], prefix[1, bottom - number], -low, -low_lo)[0]
         is_high = loss <= gain
         near = top + number if is_high else bottom - number
-        gap = abs(min(loss, gain))
-        found, ones, twos, limit, more_steps = _exchange(
-            weights, top, bottom, near, gap, least, accepted, scratch
+        found, ones, twos, limit, done, more_steps = _exchange(
+            weights, top, bottom, near, min(loss, gain), least, accepted, scratch
         )
         steps += more_steps
         if found < least:
             least, edge, from_top, before, after = found, near, is_high, ones, twos
-        if limit == np.inf:
-            return least, edge, from_top, before, after, reach, 1 if is_high else -1, steps
         reach = max(reach, limit)
+        if not done:
+            return least, edge, from_top, before, after, reach, 1 if is_high else -1, steps
     return least, edge, from_top, before, after, reach, 0, steps
 
 
@@ -341,7 +343,7 @@ def split_nearly_equal(  # type: ignore[no-untyped-def]
 def settle_nearly_equal(  # type: ignore[no-untyped-def]
     weights, n, total_hi, total_lo, max_steps, sums, codes, taken, stop
 ):
-    """Settle nearly equal weights: (θ, status, proved, steps), and the subset in taken (>= n,) bool.
+    """Settle nearly equal weights: (θ, status, proved, steps), and the subset in taken (>= n,).
 
     Arguments as in `split_nearly_equal`, the largest weight in 2**±300. θ is NaN and the status
     OPEN where float arithmetic proves nothing. proved: the subset is optimal, beyond doubt.
