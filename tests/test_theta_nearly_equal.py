@@ -176,6 +176,12 @@ class TestGivingUp:
         assert settled(descending(self.ROW), steps=1)[1] == small_rows.OPEN
         assert settled(descending(self.ROW))[1] == small_rows.ROUNDED
 
+    def test_soon_where_other_searches_are_quicker(self):
+        # No exchange is in sight at the middle of an even number of smooth weights.
+        smooth = descending(np.exp(0.1 * np.linspace(-1, 1, 100) ** 3))
+        assert settled(smooth, steps=nearly_equal.QUICK_STEPS)[1] == small_rows.OPEN
+        assert settled(smooth)[1] == small_rows.ROUNDED
+
     def test_a_budget_of_nothing(self):
         solution = solve_theta(self.ROW, method="exchange", budget=0)
         assert solution.status is Status.BOUNDED

@@ -47,6 +47,7 @@ _MOST_NODES = 20_000
 # Entries of lists, of some 30 ns each with all that goes before.
 QUICK_STEPS = 2**12
 MOST_STEPS = 2**19
+_QUICK_DEPTH = 8
 # Weights that may be far from the others.
 _OUTLIERS = 12
 _SPREAD = 1.6
@@ -57,7 +58,7 @@ _BEYOND = 0.0625
 
 @kernel
 def are_nearly_equal(weights, n):  # type: ignore[no-untyped-def]
-    """Whether some n − 12 neighbours of n >= 25 descending weights are within a factor of 1.6."""
+    """Whether some n − 12 of n >= 25 descending weights in a row are within a factor of 1.6."""
     if n < _FEWEST:
         return False
     least = np.inf
@@ -262,8 +263,9 @@ def split_nearly_equal(  # type: ignore[no-untyped-def]
 
     Returns (d, r, complete, steps) of the module: the least distance of a mass from W/2, that of
     the subset in taken (>= n,) bool; the greatest limit; whether the search was complete, or ended
-    at a distance of at most `accepted`. It gives up after max_steps, of some 30 ns each, or where
-    no exchange is in sight after the farthest 12 weights, unless max_steps is MOST_STEPS.
+    at a distance of at most `accepted`. It gives up after max_steps, of some 30 ns each, and, if
+    these are fewer than MOST_STEPS, where no exchange is in sight after the farthest 8 weights:
+    such rows have so many good subsets that other searches find one sooner.
     weights: (>= n,) float64, descending, with sum total_hi + total_lo; sums (float64) and codes
     (int64): (4, >= LIST_SUMS), overwritten. Polls stop[0].
     """
@@ -321,7 +323,7 @@ def split_nearly_equal(  # type: ignore[no-untyped-def]
                 taken[tops[k] if is_top else n - 1 - (k - tops[k])] = choice[k]
             if least <= accepted:
                 return least, reach, True, steps
-        hopeless = max_steps < MOST_STEPS and steps == 0 and t > min(_OUTLIERS, n // 4)
+        hopeless = max_steps < MOST_STEPS and steps == 0 and t > _QUICK_DEPTH
         if stop[0] != 0 or nodes >= _MOST_NODES or steps >= max_steps or hopeless:
             return least, reach, False, steps
         if way != 0:
