@@ -51,6 +51,9 @@ def check_everything() -> None:
             row = np.exp(0.003 * rng.standard_normal(length))
             row[:outliers] *= 0.95
             check_row(row.astype(np.float32))
+    # Exchanges of up to 16 equal weights at once.
+    equal = solve_theta([1.5] + [1.0] * 33, method="exchange")
+    assert equal.lower == equal.upper == 1 - Fraction(1, 69) ** 2
     for length in (3, 7, 10):
         values = [int(k) << 40 | int(k) for k in rng.integers(2**30, 2**50, length)]
         for method in INTEGER_METHODS:
