@@ -52,6 +52,14 @@ def near_ties(rng: np.random.Generator, length: int) -> np.ndarray:
     return rng.integers(1, 4, length) * (1 + rng.integers(-2, 3, length) * 2.0**-52)
 
 
+def with_outliers(rng: np.random.Generator, length: int) -> np.ndarray:
+    """Nearly equal but for a few weights, as attention early in training."""
+    weights = np.exp(10.0 ** rng.uniform(-4, -1.3) * rng.standard_normal(length))
+    weights[: int(rng.integers(0, 9))] *= 1 + rng.choice([-1, 1]) * rng.uniform(0.01, 0.2)
+    dtype = rng.choice([np.float64, np.float32, ml_dtypes.bfloat16])
+    return (weights / weights.sum()).astype(dtype)
+
+
 KINDS = {
     "softmax": softmax_row,
     "float32": narrow(np.float32),
@@ -63,6 +71,7 @@ KINDS = {
     "common denominator": common_denominator,
     "near ties": near_ties,
     "nearly uniform": lambda rng, n: 1 + rng.integers(-9, 10, n) * 2.0 ** -int(rng.integers(5, 50)),
+    "outliers": with_outliers,
     "small integers": lambda rng, n: rng.integers(0, 20, n),
     "wide integers": lambda rng, n: [int(k) ** 5 for k in rng.integers(1, 2**40, n)],
     "binades": lambda rng, n: np.ldexp(rng.random(n) + 0.5, rng.integers(-300, 300, n)),

@@ -198,6 +198,7 @@ def split(weights: np.ndarray, stop: int = settle.GO) -> tuple[float, int, np.nd
         weights,
         n,
         *floats.pair_sum(weights, n),
+        small_rows.MAX_LEAVES,
         np.empty((4, 2**13)),
         np.empty((2, n + 1)),
         taken,

@@ -46,6 +46,14 @@ def check_everything() -> None:
             for dtype in (np.float64, np.float32, np.float16):
                 row = np.exp(deviation * rng.standard_normal(length))
                 check_row((row / row.max()).astype(dtype))
+    for length in (26, 45, 64):
+        for outliers in (0, 3):
+            row = np.exp(0.003 * rng.standard_normal(length))
+            row[:outliers] *= 0.95
+            check_row(row.astype(np.float32))
+    # Exchanges of up to 16 equal weights at once.
+    equal = solve_theta([1.5] + [1.0] * 33, method="exchange")
+    assert equal.lower == equal.upper == 1 - Fraction(1, 69) ** 2
     for length in (3, 7, 10):
         values = [int(k) << 40 | int(k) for k in rng.integers(2**30, 2**50, length)]
         for method in INTEGER_METHODS:

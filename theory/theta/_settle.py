@@ -14,8 +14,17 @@ from theory.theta._float_kernels import (
 from theory.theta._jit import kernel
 from theory.theta._lanes import LANE_STEP
 from theory.theta._long_rows import MAX_TERMS, MIN_TERMS, balance_row, cut_of, order_by_binade
+from theory.theta._nearly_equal import (
+    LIST_SUMS,
+    MOST_STEPS,
+    QUICK_STEPS,
+    are_nearly_equal,
+    settle_nearly_equal,
+)
 from theory.theta._repair import MOST
 from theory.theta._small_rows import (
+    FEW_LEAVES,
+    MAX_LEAVES,
     NEGLIGIBLE,
     OPEN,
     OPTIMAL,
@@ -47,6 +56,7 @@ _SMALLEST_REST = 2.0**-450
 # Above this multiple of the float sum of the rest, an entry exceeds the exact sum.
 _DOMINANCE_MARGIN = 1.0 + 2.0**-30
 _INSERTION_TERMS = 96
+_FEW_TERMS = 40
 # One row takes at most twice as many.
 _MOST_STEPS = 2**22
 # Length of a row of sums: 2**13, and some more so that rows do not share the same cache sets.
@@ -112,6 +122,7 @@ def settle_rows(  # type: ignore[no-untyped-def]
     places = np.empty(length + 1, dtype=np.int32)
     marks = np.empty(length + 1, dtype=np.bool_)
     sums = np.empty((5, _SUMS), dtype=np.float64)
+    codes = np.empty((4, LIST_SUMS), dtype=np.int64)
     work = np.empty((2, length + 1), dtype=np.float64)
     indices = np.empty((7, MOST), dtype=np.int64)
     no_subset = np.empty(0, dtype=np.bool_)
@@ -193,8 +204,8 @@ def settle_rows(  # type: ignore[no-untyped-def]
                 head = _sort_head(weights, n, terms, total_hi, ordered, places)
                 value, found = odd_split(ordered, terms, head, total_hi, total_lo, marks)
                 if found == OPEN:
-                    value, found, more_steps = split_row(
-                        ordered, terms, total_hi, total_lo, sums, work, marks, stop
+                    value, found, more_steps = _split(
+                        ordered, terms, head, total_hi, total_lo, sums, codes, work, marks, stop
                     )
                     steps += more_steps
                 if found != OPEN:
@@ -204,6 +215,35 @@ def settle_rows(  # type: ignore[no-untyped-def]
             theta[r] = value
             status[r] = found
     return rows.shape[0]
+
+
+@kernel
+def _split(ordered, n, head, total_hi, total_lo, sums, codes, work, marks, stop):  # type: ignore[no-untyped-def]
+    """(θ, status, steps) from `split_row`, or for nearly equal weights `settle_nearly_equal`.
+
+    Of the n weights, in descending order, the last n − head are negligible.
+    """
+    if head < n or not are_nearly_equal(ordered, n):
+        return split_row(ordered, n, total_hi, total_lo, MAX_LEAVES, sums, work, marks, stop)
+    # Where meeting in the middle has little to branch on, it is the quicker of the two.
+    quick_steps = QUICK_STEPS if n > _FEW_TERMS else 0
+    steps = 0
+    value, found = np.nan, OPEN
+    for max_steps, max_leaves in ((quick_steps, FEW_LEAVES), (MOST_STEPS, MAX_LEAVES)):
+        if max_steps > 0:
+            value, found, _, more_steps = settle_nearly_equal(
+                ordered, n, total_hi, total_lo, max_steps, sums, codes, marks, stop
+            )
+            # In steps of some 10 ns.
+            steps += 3 * more_steps
+        if found == OPEN:
+            value, found, more_steps = split_row(
+                ordered, n, total_hi, total_lo, max_leaves, sums, work, marks, stop
+            )
+            steps += more_steps
+        if found != OPEN:
+            break
+    return value, found, steps
 
 
 @kernel

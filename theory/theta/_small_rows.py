@@ -34,15 +34,15 @@ OPEN = -1
 MAX_PAIRS = 13
 # An arithmetic shift by this leaves −1 of a negative float's bits and 0 of another's.
 _SIGN_SHIFT = 63
-_ACCEPTED = 2.0**-28 * (1.0 - 2.0**-6)
+ACCEPTED = 2.0**-28 * (1.0 - 2.0**-6)
 NEGLIGIBLE = 2.0**-30
 # In the bound by residues: how far beyond the unit bits are told apart, and the most weights in F.
 _FINEST = 64
 _MOST_RESIDUES = 10
 # A leaf is made large enough for this many subsets within the accepted distance, if possible.
 _WANTED_HITS = 4.0
-_MAX_LEAVES = 512
-_FEW_LEAVES = 8
+MAX_LEAVES = 512
+FEW_LEAVES = 8
 # Up to this many weights the largest leaf is the whole search, or nearly so.
 _ALWAYS_FULL = 24
 _MAX_NODES = 20_000
@@ -277,13 +277,13 @@ def _leaf_pairs(weights, head, accepted):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def split_row(weights, n, total_hi, total_lo, sums, work, taken, stop):  # type: ignore[no-untyped-def]
+def split_row(weights, n, total_hi, total_lo, max_leaves, sums, work, taken, stop):  # type: ignore[no-untyped-def]
     """Split n >= 2 weights: (θ, status, steps), and the subset in taken (>= n,) bool.
 
     weights: (>= n,) float64, positive, in descending order but for a negligible tail, the largest
     in 2**±300, with sum total_hi + total_lo. sums: (4, 2**13) float64 and work: (2, >= n + 1)
-    float64 are overwritten. Polls stop[0]. θ is NaN and the status OPEN where nothing is proved.
-    steps: what the search took, of some 10 ns each.
+    float64 are overwritten. Gives up after max_leaves leaves. Polls stop[0]. θ is NaN and the
+    status OPEN where nothing is proved. steps: what the search took, of some 10 ns each.
     """
     head = n
     negligible = 0.0
@@ -291,14 +291,14 @@ def split_row(weights, n, total_hi, total_lo, sums, work, taken, stop):  # type:
         head -= 1
         negligible += weights[head]
     error = (n + 8.0) * 2.0**-53 * total_hi * (1.0 + 2.0**-30)
-    accepted = _ACCEPTED * total_hi
+    accepted = ACCEPTED * total_hi
     unit = common_unit(weights, n)
     if negligible == 0.0 and total_hi < 2.0**52 * unit:
         error = 0.0
         accepted = max(accepted, 0.5 * least_residue(weights, n, unit, total_hi, sums[0]))
     most = min(MAX_PAIRS, (head - 2) // 2)
     pairs = most if head <= _ALWAYS_FULL else _leaf_pairs(weights, head, accepted)
-    leaves = _MAX_LEAVES if pairs == most else _FEW_LEAVES
+    leaves = max_leaves if pairs == most else FEW_LEAVES
     steps = 0
     value, status = np.nan, OPEN
     while status == OPEN:
@@ -310,7 +310,7 @@ def split_row(weights, n, total_hi, total_lo, sums, work, taken, stop):  # type:
         if pairs == most:
             break
         pairs = most
-        leaves = _MAX_LEAVES
+        leaves = max_leaves
     return value, status, steps
 
 
@@ -414,7 +414,7 @@ def _search(  # type: ignore[no-untyped-def]
     for k in range(pairs):
         taken[top + 1 + 2 * k] = (one_code >> k) & 1 == 1
         taken[top + 2 + 2 * k] = (two_code >> k) & 1 == 1
-    if least <= _ACCEPTED * total:
+    if least <= ACCEPTED * total:
         # The computed distance is from half the head; the lighter side gets the tail.
         gap = signed_sum(weights, head, taken)[0]
         taken[head:n] = gap < 0.0

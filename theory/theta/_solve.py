@@ -6,10 +6,14 @@ from itertools import accumulate
 from numbers import Real
 from typing import Literal
 
-from theory.theta import _search
+import numpy as np
+from numpy.typing import NDArray
+
+from theory.theta import _nearly_equal, _search
 from theory.theta._batch import sum_fault
 from theory.theta._cardinality import FAR, NEAR, cardinality, exchange_distance
 from theory.theta._few_values import closest_multiplicities
+from theory.theta._float_kernels import pair_sum
 from theory.theta._found import Deadline, Search, require
 from theory.theta._numbers import Numbers, read_numbers
 from theory.theta._row import (
@@ -26,6 +30,8 @@ from theory.theta._types import OpenRowError, RowIndex, Status, ThetaSolution
 OnOpen = Literal["raise", "nan"]
 
 BRUTE_MAX_ATOMS = 16
+# What the float kernels take.
+_MOST_FLOAT_BITS = 300
 
 
 def solve_theta(
@@ -63,6 +69,10 @@ def solve_theta(
     - "cardinality": for nearly equal weights, where only few numbers of them can come close to
       W/2: meet in the middle over sums of exchange costs. It leaves the row BOUNDED where these are
       more than 2²¹ on one side. Weights that span less than 2¹²².
+    - "exchange": for 25 or more nearly equal weights but for a few, as attention has early in
+      training: branch on the few, meet in the middle over sums of exchange costs of the others
+      (see `_nearly_equal`). Exact, in float64, for weights that are float64 by value. It leaves the
+      row BOUNDED where some hundredths of a second do not do.
     - "branch": branch and bound on the largest weights, complete, exponential at worst; any row.
     - "fill": heuristic for many weights; may leave the row BOUNDED. O(n log n + 2¹⁸).
     - "brute": all 2ⁿ subsets in Fractions, n <= 16; the reference for the others.
@@ -145,6 +155,12 @@ def solve_row(row: Row, deadline: Deadline) -> ThetaSolution:
         if positions is not None:
             return _closed(row, positions, name)
     open_solutions: list[ThetaSolution] = []
+    weights = _nearly_equal_weights(row)
+    if weights is not None:
+        solution = _exchanged(row, weights, deadline)
+        if solution.status is not Status.BOUNDED:
+            return solution
+        open_solutions.append(solution)
     for instance, name, search in _plan(row):
         solution = _searched(row, instance, name, search, deadline, row.near_half)
         if solution.status is not Status.BOUNDED:
@@ -237,6 +253,43 @@ def _few(row: Row, deadline: Deadline) -> ThetaSolution:
     return _finish(row, positions, mass if proved else row.half, "few", {})
 
 
+def _nearly_equal_weights(row: Row) -> NDArray[np.float64] | None:
+    """The weights in units of the row, if they are nearly equal and float64 by value."""
+    if row.total.bit_length() > _MOST_FLOAT_BITS:
+        return None
+    weights = np.array(row.values, dtype=np.float64)
+    if not _nearly_equal.are_nearly_equal(weights, len(weights)):
+        return None
+    return weights if [int(weight) for weight in weights.tolist()] == row.values else None
+
+
+def _exchanged(row: Row, weights: NDArray[np.float64], deadline: Deadline) -> ThetaSolution:
+    n = len(weights)
+    taken = np.zeros(n, dtype=np.bool_)
+    shape = 4, _nearly_equal.LIST_SUMS
+    _, _, proved, _ = _nearly_equal.settle_nearly_equal(
+        weights,
+        n,
+        *pair_sum(weights, n),
+        _nearly_equal.MOST_STEPS,
+        np.empty(shape),
+        np.empty(shape, dtype=np.int64),
+        taken,
+        np.array([deadline.passed()], dtype=np.int64),
+    )
+    positions = [int(k) for k in np.flatnonzero(taken)]
+    mass = sum(row.values[k] for k in positions)
+    limit = min(mass, row.total - mass) if proved else row.half
+    return _finish(row, positions, limit, "exchange", {})
+
+
+def _exchange(row: Row, deadline: Deadline) -> ThetaSolution:
+    weights = _nearly_equal_weights(row)
+    if weights is None:
+        raise ValueError("method 'exchange' needs 25 or more nearly equal floats, but for a few")
+    return _exchanged(row, weights, deadline)
+
+
 def _by_exact_search(name: str) -> Callable[[Row, Deadline], ThetaSolution]:
     def solve(row: Row, deadline: Deadline) -> ThetaSolution:
         instance = reduce_values(row.values, 0)
@@ -323,6 +376,7 @@ _METHODS: dict[str, Callable[[Row, Deadline], ThetaSolution]] = {
     "mitm": _by_exact_search("mitm"),
     "quarters": _by_exact_search("quarters"),
     "dp": _by_exact_search("dp"),
+    "exchange": _exchange,
     "cardinality": _by_exact_search("cardinality"),
     "fill": _by_heuristic("fill"),
     "branch": _by_heuristic("branch"),
