@@ -15,8 +15,9 @@ import sys
 import time
 from pathlib import Path
 
+from lab import run_config
+
 from model.train import train
-from tests.lab import run_config
 
 
 def main() -> None:

@@ -11,10 +11,11 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="the extra model is not installed")
 
+from lab import as_toml, run_config  # noqa: E402
+
 from model import bench, hardware, train  # noqa: E402
 from model.config import ConfigError, ModelConfig, RunConfig  # noqa: E402
 from model.data import DataError  # noqa: E402
-from tests.lab import as_toml, run_config  # noqa: E402
 
 
 @pytest.fixture(autouse=True)

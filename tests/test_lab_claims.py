@@ -17,10 +17,11 @@ import pytest
 
 pytest.importorskip("pydantic", reason="the extra model is not installed")
 
+from lab import layer_entry, run_config, write_logs
+
 from model.claims import _runs as small
 from model.runs import Run, RunError, read_run
 from paper_checks.run_all import CLAIM_PACKAGES
-from tests.lab import layer_entry, run_config, write_logs
 from verify.claims import Profile, load_registry
 from verify.evidence import Evidence, Verdict
 

@@ -8,8 +8,9 @@ import pytest
 
 pytest.importorskip("pydantic", reason="the extra model is not installed")
 
+from lab import run_config
+
 from model.config import ConfigError, ModelConfig, RunConfig, config_hash, difference, load
-from tests.lab import run_config
 
 MINIMAL = 'name = "a"\n[data]\nshards = "somewhere"\n'
 

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from lab import write_shards
 
 from model.data import DataError, Loader, file_documents, main, prepare
 from model.shards import INDEX, ShardError, Shards, ShardWriter
 from model.tokenizer import END_OF_TEXT, gpt2_encoding
-from tests.lab import write_shards
 from theory._packages import MissingWeights, installed_path
 
 

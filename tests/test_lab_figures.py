@@ -16,6 +16,8 @@ import pytest
 
 pytest.importorskip("pydantic", reason="the extra model is not installed")
 
+from lab import layer_entry, run_config, write_logs
+
 from model import runlog
 from model.config import RunConfig
 from model.runs import (
@@ -27,7 +29,6 @@ from model.runs import (
     trajectory,
 )
 from model.spikes import SpikeRule
-from tests.lab import layer_entry, run_config, write_logs
 
 ROOT = Path(__file__).resolve().parent.parent
 SCRIPT = ROOT / "paper_checks" / "figures.py"

@@ -20,6 +20,8 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="the extra model is not installed")
 
+from lab import as_toml, run_config, write_shards  # noqa: E402
+
 from model import checkpoint, runlog  # noqa: E402
 from model.checkpoint import CheckpointError, Place  # noqa: E402
 from model.config import ConfigError, OptimConfig, RunConfig  # noqa: E402
@@ -29,7 +31,6 @@ from model.monitor import gradient_norms, measure_norms  # noqa: E402
 from model.schedule import learning_rate, parameter_groups  # noqa: E402
 from model.shards import ShardError  # noqa: E402
 from model.train import CHECKPOINTS, Trainer, TrainingError, main, train  # noqa: E402
-from tests.lab import as_toml, run_config, write_shards  # noqa: E402
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -147,7 +148,7 @@ def test_kills_at_random_moments_lose_nothing(tmp_path: Path) -> None:
     whole = run_config(tmp_path, name="whole", optim__updates=12)
     train(whole, progress=False)
     done = subprocess.run(
-        [sys.executable, "-m", "tests.kill_training", str(tmp_path), "20", "11"],
+        [sys.executable, "tests/kill_training.py", str(tmp_path), "20", "11"],
         cwd=ROOT,
         env={**os.environ, "OMP_NUM_THREADS": "1"},
         capture_output=True,

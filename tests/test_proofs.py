@@ -320,12 +320,14 @@ def test_the_install_line_names_packages_and_extras() -> None:
 @needs_coq
 def test_the_command_shows_a_claim() -> None:
     done = subprocess.run(
-        [sys.executable, "paper_checks/proofs.py", "show", "theorem_3_2_norm"],
+        [sys.executable, "paper_checks/proofs.py", "show", "theorem_3_2_proof_vertex"],
         capture_output=True,
         text=True,
         check=False,
         cwd=Path(__file__).resolve().parent.parent,
     )
     assert done.returncode == 0, done.stderr
-    assert re.match(r"claim_theorem_3_2_norm, theory/proofs/Claims\.v\n  forall ", done.stdout)
+    assert re.match(
+        r"claim_theorem_3_2_proof_vertex, theory/proofs/Claims\.v\n  forall ", done.stdout
+    )
     assert "rests on: no axiom" in done.stdout

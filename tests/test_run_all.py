@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import json
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -149,7 +150,9 @@ def test_the_reports_carry_the_whole_evidence(
         *("level", "capped_level", "finding", "checks"),
     }
     assert norm["verdict"] == "HOLDS"
-    assert norm["level"] == norm["capped_level"] == "SYMBOLIC"
+    # Its theorem is judged where Coq is installed; a derivation stands in any case.
+    assert norm["level"] == ("PROVED" if shutil.which("coqc") else "SYMBOLIC")
+    assert norm["capped_level"] in ("PROVED", "SYMBOLIC")
     for check in norm["checks"]:
         assert {"id", "kind", "verdict", "level", "scope", "cases", "relation"} <= set(check)
         assert check["source"].startswith("theory.claims.theorem_3_2:")

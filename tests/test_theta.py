@@ -969,14 +969,17 @@ class TestRows:
         assert capsys.readouterr().err == ""
 
     def test_an_interrupt_returns_control(self):
-        # Nearly uniform rows of odd length take about a millisecond each.
-        rows = softmax_rows(7, (3000, 65), 0.03)
+        # Nearly uniform rows of odd length take some tenths of a millisecond each.
+        rows = softmax_rows(7, (40_000, 65), 0.03)
         theta_rows(rows[:2], on_open="nan")
+        # A suite that runs in the background of a shell inherits an ignored SIGINT.
+        before = signal.signal(signal.SIGINT, signal.default_int_handler)
         timer = threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT))
         start = time.monotonic()
         timer.start()
         with pytest.raises(KeyboardInterrupt):
             theta_rows(rows, on_open="nan", threads=2)
+        signal.signal(signal.SIGINT, before)
         assert time.monotonic() - start < 2.0
         assert threading.active_count() <= 2
 

@@ -675,8 +675,10 @@ class TestInterrupts:
 
     def delay(self, code: str, seconds: float) -> float:
         """How long after an interrupt a process that runs the code says that it is back."""
+        # A suite that runs in the background of a shell inherits an ignored SIGINT.
+        handled = "import signal\nsignal.signal(signal.SIGINT, signal.default_int_handler)\n"
         with subprocess.Popen(
-            [sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, cwd=ROOT
+            [sys.executable, "-c", handled + code], stdout=subprocess.PIPE, text=True, cwd=ROOT
         ) as process:
             assert process.stdout is not None
             assert process.stdout.readline() == "begun\n"

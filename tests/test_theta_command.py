@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import functools
 import os
 import signal
 import subprocess
@@ -323,7 +324,9 @@ class TestProcess:
         rows = np.exp(np.random.default_rng(1).standard_normal((200_000, 24)))
         np.save(tmp_path / "many.npy", rows)
         arguments = (tmp_path / "many.npy", "--any-total", "--out", tmp_path / "theta.npy")
-        with self.module(*arguments) as process:
+        # A suite that runs in the background of a shell inherits an ignored SIGINT.
+        attended = functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
+        with self.module(*arguments, preexec_fn=attended) as process:
             while not (tmp_path / "theta.npy.part").exists():
                 time.sleep(0.05)
             time.sleep(0.5)

@@ -321,7 +321,7 @@ def _row_case(rng: random.Random, scale: Fraction) -> Case:
 
 
 @check(ROW, kind=Kind.DERIVATION, planted=SHORTER)
-def chain_rule_and_theorem_3_2(profile: Profile, *, factor: str = "1") -> Derivation:
+def chain_rule_and_the_exact_norm(profile: Profile, *, factor: str = "1") -> Derivation:
     """DA_i = J_τ(S_i) DS_i, and the norm of J_τ from ℓ∞ to ℓ1 is θ/τ."""
     a, b, size = sympy.symbols("a b r", positive=True)
     q = a / (a + b)
