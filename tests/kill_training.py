@@ -23,9 +23,9 @@ from model.train import train
 def main() -> None:
     folder, kills, seed = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
     rng = random.Random(seed)
-    config = run_config(folder, name="killed", checkpoint_every=1, optim__updates=12)
+    config = run_config(folder, name="killed", checkpoint_every=1, optim__updates=90)
     ended = 0
-    longest = 1.0
+    longest = 0.3
     while ended < kills:
         child = os.fork()
         if child == 0:

@@ -145,7 +145,7 @@ def test_entries_behind_the_checkpoint_are_made_anew(tmp_path: Path) -> None:
 
 @pytest.mark.timeout(900)
 def test_kills_at_random_moments_lose_nothing(tmp_path: Path) -> None:
-    whole = run_config(tmp_path, name="whole", optim__updates=12)
+    whole = run_config(tmp_path, name="whole", optim__updates=90)
     train(whole, progress=False)
     done = subprocess.run(
         [sys.executable, "tests/kill_training.py", str(tmp_path), "20", "11"],
@@ -157,7 +157,7 @@ def test_kills_at_random_moments_lose_nothing(tmp_path: Path) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    killed = run_config(tmp_path, name="killed", checkpoint_every=1, optim__updates=12)
+    killed = run_config(tmp_path, name="killed", checkpoint_every=1, optim__updates=90)
     assert numbers(whole.folder) == numbers(killed.folder)
     assert same_parameters(whole, killed)
     assert int(done.stdout.split()[-1]) >= 3
