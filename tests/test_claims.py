@@ -4,7 +4,7 @@ import pytest
 
 from paper_checks.run_all import CLAIM_PACKAGES
 from verify.claims import Profile, load_registry
-from verify.runner import CheckResult, missing_needs, run_check, run_planted
+from verify.runner import CheckResult, install_line, missing_needs, run_check, run_planted
 
 REGISTRY = load_registry(CLAIM_PACKAGES)
 ALL_CHECKS = list(REGISTRY.checks)
@@ -25,7 +25,7 @@ def accept(result: CheckResult) -> None:
 def test_claim(check_id: str) -> None:
     missing = missing_needs(REGISTRY.check(check_id))
     if missing:
-        pytest.skip(f"{', '.join(missing)} missing (optional)")
+        pytest.skip(f"{', '.join(missing)} not here: {install_line(missing)}")
     accept(run_check(check_id, Profile.QUICK, packages=CLAIM_PACKAGES))
 
 
@@ -33,5 +33,5 @@ def test_claim(check_id: str) -> None:
 def test_planted_falsehood(check_id: str) -> None:
     missing = missing_needs(REGISTRY.check(check_id))
     if missing:
-        pytest.skip(f"{', '.join(missing)} missing (optional)")
+        pytest.skip(f"{', '.join(missing)} not here: {install_line(missing)}")
     accept(run_planted(check_id, Profile.QUICK, packages=CLAIM_PACKAGES))

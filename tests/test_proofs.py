@@ -252,6 +252,14 @@ def test_a_theorem_for_an_unknown_claim_is_refused(tmp_path: Path) -> None:
         proof_checks(project(tmp_path, GOOD), found, {"even": claim}, (), "module")
 
 
+def test_a_check_stands_where_its_theorem_does(tmp_path: Path) -> None:
+    claim = Claim(id="even", paper_ref="none", section="2", statement="2n is even.")
+    found = table(tmp_path, EVEN)
+    (made,) = proof_checks(project(tmp_path, GOOD), found, {"even": claim}, (), "module")
+    # GOOD begins with an empty line, an import and a definition.
+    assert made.source == "Claims.v:4"
+
+
 def test_an_unknown_key_or_set_of_axioms_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "theorems.toml"
     entry = '[theorems.a]\naxioms = "none"\nstatement = ""\nscope = "all"\n'

@@ -155,7 +155,7 @@ def test_the_reports_carry_the_whole_evidence(
     assert norm["capped_level"] in ("PROVED", "SYMBOLIC")
     for check in norm["checks"]:
         assert {"id", "kind", "verdict", "level", "scope", "cases", "relation"} <= set(check)
-        assert re.match(r"theory\.claims\.(theorem_3_2|machine_proofs):\d+$", check["source"])
+        assert re.match(r"(theory\.claims\.theorem_3_2|Claims\.v):[1-9]\d*$", check["source"])
         assert {"observed", "bound", "seconds", "reason", "tolerance"} <= set(check)
         assert check["cases"] > 0
     page = html_file.read_text("utf-8")

@@ -98,6 +98,7 @@ class Check:
     kind: Kind
     planted: Planted | None
     needs: tuple[str, ...]
+    made_from: str = ""
 
     @property
     def id(self) -> str:
@@ -109,17 +110,24 @@ class Check:
 
     @property
     def source(self) -> str:
-        """Where the check stands, as module:line."""
-        return f"{self.module}:{self.function.__code__.co_firstlineno}"
+        """Where the check stands, as module:line; for a made check, what it was made from."""
+        return self.made_from or f"{self.module}:{self.function.__code__.co_firstlineno}"
 
     def __call__(self, profile: Profile, **parameters: Any) -> Evidence | Derivation:
         return self.function(profile, **parameters)
 
 
 def check(
-    claim: Claim, *, kind: Kind, planted: Planted | None = None, needs: tuple[str, ...] = ()
+    claim: Claim,
+    *,
+    kind: Kind,
+    planted: Planted | None = None,
+    needs: tuple[str, ...] = (),
+    made_from: str = "",
 ) -> Callable[[CheckFunction], Check]:
     """Register the decorated function as a check of ``claim``.
+
+    ``made_from`` says, as file:line, where the statement stands of a check made from a table.
 
     The function takes a ``Profile`` and keyword parameters whose defaults state the claim; the
     planted falsehood replaces some of them. It returns ``Evidence`` (a ``Derivation`` if and only
@@ -127,7 +135,7 @@ def check(
     """
 
     def register(function: CheckFunction) -> Check:
-        return Check(function, claim, kind, planted, needs)
+        return Check(function, claim, kind, planted, needs, made_from)
 
     return register
 

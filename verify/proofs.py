@@ -449,10 +449,29 @@ def proof_checks(
     unknown = sorted(set(table.theorems) - set(claims))
     if unknown:
         raise ProofError(f"theorems stand for claims that do not exist: {', '.join(unknown)}")
+    if not table.theorems:
+        return ()
+    lines = theorem_lines((project.folder / f"{table.module}.v").read_text(encoding="utf-8"))
     return tuple(
-        _proof_check(project, table, theorem, claims[claim_id], needs, module)
+        _proof_check(
+            project,
+            table,
+            theorem,
+            claims[claim_id],
+            needs,
+            module,
+            f"{table.module}.v:{lines.get(theorem.name, 0)}",
+        )
         for claim_id, theorem in table.theorems.items()
     )
+
+
+def theorem_lines(source: str) -> dict[str, int]:
+    """In which line of a Coq source each theorem's statement begins, by its name."""
+    return {
+        match[1]: source.count("\n", 0, match.start()) + 1
+        for match in re.finditer(r"^(?:Theorem|Lemma|Corollary) ([\w']+)", source, re.MULTILINE)
+    }
 
 
 def _proof_check(
@@ -462,13 +481,14 @@ def _proof_check(
     claim: Claim,
     needs: tuple[str, ...],
     module: str,
+    made_from: str,
 ) -> Check:
     def proof(_profile: Profile, *, appended: str = "") -> Evidence:
         return judge_theorem(project, table, theorem, appended=appended)
 
     proof.__module__ = module
     planted = Planted("the theorem states one character more than was recorded", appended="'")
-    return check(claim, kind=Kind.PROOF, planted=planted, needs=needs)(proof)
+    return check(claim, kind=Kind.PROOF, planted=planted, needs=needs, made_from=made_from)(proof)
 
 
 def judge_theorem(
