@@ -26,8 +26,8 @@ from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from model.shards import SHARD_TOKENS, ShardError, Shards, ShardWriter
-from model.tokenizer import END_OF_TEXT, fingerprint, gpt2_encoding
 from theory._packages import MissingWeights, installed_path
+from theory.gpt2_text import END_OF_TEXT, gpt2_encoding, gpt2_fingerprint
 
 FINEWEB, FINEWEB_SUBSET = "HuggingFaceFW/fineweb", "sample-10BT"
 _BATCH = 64
@@ -134,7 +134,7 @@ def prepare(
     return writer.close(
         {
             "documents": count,
-            "tokenizer": {"name": "gpt2", "end_of_text": end, "files": fingerprint(tokenizer)},
+            "tokenizer": {"name": "gpt2", "end_of_text": end, "files": gpt2_fingerprint(tokenizer)},
             "vocabulary": encoding.n_vocab,
             **description,
         }

@@ -12,8 +12,8 @@ from lab import write_shards
 
 from model.data import DataError, Loader, file_documents, main, prepare
 from model.shards import INDEX, ShardError, Shards, ShardWriter
-from model.tokenizer import END_OF_TEXT, gpt2_encoding
 from theory._packages import MissingWeights, installed_path
+from theory.gpt2_text import END_OF_TEXT, gpt2_encoding
 
 
 def has_tokenizer() -> bool:
