@@ -348,6 +348,14 @@ def _require_same(trainer: Trainer, recorded: dict[str, Any], where: Path) -> No
             f"{where} was trained on other data: {recorded['data']}, now "
             f"{trainer.shards.fingerprint}"
         )
+    threads = recorded.get("threads")
+    if trainer.place.is_first and threads not in (None, torch.get_num_threads()):
+        print(
+            f"model.train: {where} was written with {threads} threads, this is a process with "
+            f"{torch.get_num_threads()}: sums come out in another order, so the losses will agree "
+            f"to rounding and not bit for bit; OMP_NUM_THREADS={threads} restores it",
+            file=sys.stderr,
+        )
 
 
 def _description(trainer: Trainer) -> dict[str, Any]:
@@ -359,6 +367,7 @@ def _description(trainer: Trainer) -> dict[str, Any]:
         "data": trainer.shards.fingerprint,
         "parameters": parameter_count(config.model),
         "device": hardware.describe(trainer.device),
+        "threads": torch.get_num_threads(),
         "processes": trainer.place.world,
         "versions": {"python": platform.python_version(), "torch": torch.__version__},
     }

@@ -83,7 +83,7 @@ def write(folder: Path, block: str, seed: int, **changes: Any) -> Path:
         model__layers=3,
         optim__updates=UPDATES,
     )
-    meta = {"unigram_entropy": UNIGRAM, "device": "CPU, 1 threads"}
+    meta = {"unigram_entropy": UNIGRAM, "device": "CPU, 1 thread", "threads": 1}
     return write_logs(folder / "logs", config, meta=meta, **(logged | changes))
 
 
@@ -102,7 +102,7 @@ def test_a_finding_that_shows_holds_at_its_scale(runs: Path, check_id: str) -> N
     evidence = evidence_of(check_id)
     assert evidence.verdict is Verdict.HOLDS, evidence
     assert "3 layers, d = 16, 2 heads, L = 24, 200 updates of 192 tokens" in evidence.scope
-    assert "seeds 42, 123, 456, CPU, 1 threads; not the 774M model" in evidence.scope
+    assert "seeds 42, 123, 456, CPU, 1 thread; not the 774M model" in evidence.scope
 
 
 @pytest.mark.parametrize("check_id", OF_RUNS)
