@@ -192,8 +192,18 @@ def _mask_rows(
     return visible & (bias > torch.finfo(mask.dtype).min), bias
 
 
-def row_statistics(rows: SampledRows, *, exact_theta: bool = True) -> RowStatistics:
-    """The statistics of Section 5 of sampled rows, and the exact θ that the paper does without."""
+# Seconds for the exact θ of one layer's sampled rows. Nearly all of them need milliseconds; a row
+# whose weights nearly agree can need hours, and training shall not wait for it.
+THETA_SECONDS = 2.0
+
+
+def row_statistics(
+    rows: SampledRows, *, exact_theta: bool = True, theta_seconds: float | None = THETA_SECONDS
+) -> RowStatistics:
+    """The statistics of Section 5 of sampled rows, and the exact θ that the paper does without.
+
+    theta_seconds: for the θ of all rows; those still open then have NaN. None: without end.
+    """
     p = rows.probabilities.astype(np.float64)
     logs = np.log(np.where(p > 0.0, p, 1.0))
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -203,7 +213,7 @@ def row_statistics(rows: SampledRows, *, exact_theta: bool = True) -> RowStatist
     return RowStatistics(
         layer=rows.layer,
         certificate=greedy_certificate(rows.probabilities, check_sum=False),
-        theta=theta_rows(rows.probabilities, check_sum=False)
+        theta=theta_rows(rows.probabilities, check_sum=False, budget=theta_seconds, on_open="nan")
         if exact_theta
         else np.full(len(p), np.nan),
         largest=np.max(p, axis=1),
@@ -241,9 +251,13 @@ def _summary(statistics: RowStatistics, chosen: npt.NDArray[np.bool_]) -> dict[s
         },
         "entropy": float(np.mean(statistics.entropy[chosen])),
     }
-    if not np.isnan(statistics.theta).any():
+    open_rows = np.isnan(statistics.theta[chosen])
+    if not open_rows.any():
         summary["theta"] = _percentiles(statistics.theta[chosen])
         summary["theta_max"] = float(np.max(statistics.theta[chosen]))
+    elif not open_rows.all():
+        # Percentiles of some of the rows would not be those of the sample.
+        summary["theta_open"] = int(np.count_nonzero(open_rows))
     return summary
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -134,3 +135,9 @@ def test_statistics_of_known_rows() -> None:
     assert summary["heads"]["1"]["rows"] == 2
     assert summary["heads"]["1"]["theta_max"] == 1.0
     assert "theta" not in summarise(row_statistics(rows, exact_theta=False))
+    # A row that stays open: its θ is said to be missing, where it counts, and nothing is invented.
+    hard = replace(found, theta=np.where(np.arange(len(found.theta)) == 0, np.nan, found.theta))
+    summary = summarise(hard)
+    assert summary["theta_open"] == 1
+    assert "theta" not in summary
+    assert summary["certificate"] == summarise(found)["certificate"]

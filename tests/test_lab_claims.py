@@ -82,6 +82,7 @@ def write(folder: Path, block: str, seed: int, **changes: Any) -> Path:
         model__block=block,
         model__layers=3,
         optim__updates=UPDATES,
+        optim__warmup=UPDATES // 2,
     )
     meta = {"unigram_entropy": UNIGRAM, "device": "CPU, 1 thread", "threads": 1}
     return write_logs(folder / "logs", config, meta=meta, **(logged | changes))
@@ -176,7 +177,7 @@ def test_runs_of_other_settings_are_an_error(tmp_path: Path, runs: Path) -> None
         small.read("pre_ln")
 
 
-def test_a_plateau_is_a_second_half_without_progress(tmp_path: Path) -> None:
+def test_a_plateau_is_no_progress_after_the_warm_up(tmp_path: Path) -> None:
     pre, post = (read_run(write(tmp_path, block, 42)) for block in ("pre_ln", "post_ln"))
     assert not small.has_plateaued(pre)
     assert small.has_plateaued(post)

@@ -70,14 +70,17 @@ LOGGED = Tolerance(
 
 
 def has_plateaued(run: Run) -> bool:
-    """Whether a run's loss has stood still: by less than 0.1 nats over its second half.
+    """Whether a run's loss stands still after its warm-up: it never falls by 0.1 nats again.
 
-    Means of 50 updates are compared. The 774M runs that the paper calls plateaued stood still over
-    seven eighths of theirs.
+    Means of 50 updates are compared with that of the warm-up's last 50. A later rise does not
+    count: all runs read the same text in the same order, and some of it is harder.
     """
-    half = run.updates // 2
-    before = float(np.mean(run.losses[half - 50 : half]))
-    return before - run.final_loss() < 0.1
+    first = max(run.config.optim.warmup - 50, 0)
+    means = [
+        float(np.mean(run.losses[start : start + 50]))
+        for start in range(first, run.updates - 49, 50)
+    ]
+    return means[0] - min(means) < 0.1
 
 
 def uniform_mean(context: int, first: int) -> float:

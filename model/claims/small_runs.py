@@ -34,16 +34,21 @@ MEDIAN = Claim(
     id="median_cert_runs",
     paper_ref="Section 5; Appendix D.4",
     section="5",
-    statement="In small Pre-LN runs the median certificate stays at or above 0.99 at every sampled "
-    "layer and checkpoint, as at or above 0.995 in the paper's.",
+    statement="In small Pre-LN runs the median certificate stays at or above 0.995 at every "
+    "sampled layer and checkpoint, as in the paper's.",
 )
 TAIL = Claim(
     id="tail_5pct_runs",
     paper_ref="Section 5; Appendix D.4; Figure 4",
     section="5",
     statement="At the last checkpoint of small Pre-LN runs the lowest 5th percentile of the "
-    "certificate is at the middle sampled layer with every seed. Where a percentile is below 8/9, "
-    "it is that of the exact θ too.",
+    "certificate is at the middle sampled layer with most of the seeds, and with none at the "
+    "first. Where a percentile is below 8/9, it is that of the exact θ too.",
+    finding=Finding(
+        kind=FindingKind.CAVEAT,
+        text="In the paper the middle layer has the lowest percentile. Small runs do not bear that "
+        "out with every seed: with one of three, the last layer's is a little lower.",
+    ),
     uses=("beyond_greedy_theorem",),
 )
 UNIFORM = Claim(
@@ -51,7 +56,9 @@ UNIFORM = Claim(
     paper_ref="Section 5; Appendix D.3",
     section="5",
     statement="In Post-LN runs that plateau, attention ends near uniform: at the last checkpoint "
-    "the mean largest weight of every sampled layer is that of uniform causal rows, to 10%. At the "
+    "the mean largest weight of layer N − 1 is that of uniform causal rows, to 10%, and the "
+    "normalised entropy, in the mean over sampled layers, is above Pre-LN's with the same seed. "
+    "Layers 0 and N/2, which no gradient reaches, drift and are not always so uniform. At the "
     "initialisation of a Post-LN model of the paper's width it is uniform in layer 0 alone; at "
     "layers N/2 and N − 1 the mean largest weight is 0.014, three times the uniform 0.0041.",
     finding=Finding(
@@ -65,8 +72,9 @@ PLATEAU = Claim(
     id="plateau_loss",
     paper_ref="Section 5, optimization outcomes",
     section="5",
-    statement="Post-LN runs that plateau do so near the entropy of their text's token frequencies: "
-    "they predict no more than how often each token occurs.",
+    statement="Post-LN runs that plateau do so near the entropy of their text's token frequencies, "
+    "to 0.2 nats in the mean over all updates after the warm-up: they predict no more than how "
+    "often each token occurs.",
     finding=Finding(
         kind=FindingKind.CAVEAT,
         text="Checked at small scale alone, as its scope says. The paper's 7.67 nats are not "
@@ -154,7 +162,7 @@ def every_layer_and_checkpoint(profile: Profile, *, percent: str = "50") -> Evid
         for run in runs:
             for entry in run.attention:
                 shown = {"run": run.config.name, "update": entry["update"], "layer": entry["layer"]}
-                yield Case(entry["certificate"][percent], ">=", 0.99, shown)
+                yield Case(entry["certificate"][percent], ">=", 0.995, shown)
 
     return judge(cases(), scope=small.scope(runs), tolerance=small.LOGGED)
 
@@ -170,15 +178,18 @@ def lowest_at_the_middle_layer(profile: Profile, *, place: int = 1) -> Evidence:
     runs = small.read("pre_ln")
 
     def cases() -> Iterator[Case]:
+        lowest = {}
         for run in runs:
             _, last = _first_and_last(run)
             low = [entry["certificate"]["5"] for entry in last]
-            yield Case(low[place], "==", min(low), {"run": run.config.name, "5th percentiles": low})
+            lowest[run.config.name] = low.index(min(low))
+            yield Case(lowest[run.config.name], ">=", 1, {"run": run.config.name, "5th": low})
             for entry in last:
                 for percent, level in entry["certificate"].items():
                     if level < 8 / 9:
                         shown = {"run": run.config.name, "percentile": percent}
                         yield Case(level, "==", entry["theta"][percent], shown)
+        yield Case(list(lowest.values()).count(place), ">", len(runs) / 2, lowest)
 
     return judge(cases(), scope=small.scope(runs), tolerance=small.LOGGED)
 
@@ -186,22 +197,30 @@ def lowest_at_the_middle_layer(profile: Profile, *, place: int = 1) -> Evidence:
 @check(
     UNIFORM,
     kind=Kind.FLOAT,
-    planted=Planted("in Pre-LN runs", block="pre_ln", only_plateaued=False),
+    planted=Planted("in Pre-LN runs", block="pre_ln", against="post_ln", only_plateaued=False),
     needs=small.needs("pre_ln", "post_ln"),
 )
 def weights_of_plateaued_runs(
-    profile: Profile, *, block: str = "post_ln", only_plateaued: bool = True
+    profile: Profile,
+    *,
+    block: str = "post_ln",
+    against: str = "pre_ln",
+    only_plateaued: bool = True,
 ) -> Evidence:
-    """The mean largest weight of each layer against (H_L − H_t)/(L − t)."""
+    """The last layer's mean largest weight against (H_L − H_t)/(L − t); entropies."""
     runs = small.read(block)
+    others = {run.config.seed: run for run in small.read(against)}
     model, first = runs[0].config.model, runs[0].config.measure.from_position
     uniform = small.uniform_mean(model.context, first)
 
     def cases() -> Iterator[Case]:
         for run in _plateaued(runs) if only_plateaued else runs:
-            for entry in _first_and_last(run)[1]:
-                shown = {"run": run.config.name, "layer": entry["layer"]}
-                yield Case(entry["p_max"]["mean"], "==", uniform, shown)
+            last, other = _first_and_last(run)[1], _first_and_last(others[run.config.seed])[1]
+            shown = {"run": run.config.name, "layer": last[-1]["layer"]}
+            yield Case(last[-1]["p_max"]["mean"], "==", uniform, shown)
+            # Entropies as gaps, against which the tolerance is small.
+            gaps = [float(np.mean([1 - e["entropy"] for e in group])) for group in (last, other)]
+            yield Case(gaps[0], "<", gaps[1], {"run": run.config.name, "entropy gaps": gaps})
 
     return judge(
         cases(),
@@ -226,13 +245,14 @@ def weights_of_plateaued_runs(
 def against_the_unigram_entropy(
     profile: Profile, *, block: str = "post_ln", only_plateaued: bool = True
 ) -> Evidence:
-    """The loss of the last 50 updates of each run that stands still."""
+    """The mean loss after the warm-up of each run that stands still."""
     runs = small.read(block)
 
     def cases() -> Iterator[Case]:
         for run in _plateaued(runs) if only_plateaued else runs:
             entropy = run.meta["unigram_entropy"]
-            yield Case(run.final_loss(), "==", entropy, {"run": run.config.name})
+            mean = float(np.mean(run.losses[run.config.optim.warmup :]))
+            yield Case(mean, "==", entropy, {"run": run.config.name})
 
     return judge(
         cases(),
@@ -240,7 +260,8 @@ def against_the_unigram_entropy(
         tolerance=Tolerance(
             value=0.2,
             kind="absolute",
-            reason="the text of 50 updates has not the frequencies of the whole text",
+            reason="the text after the warm-up has not the frequencies of the whole text, and the "
+            "frequencies have to be learned",
         ),
     )
 
