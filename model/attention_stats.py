@@ -58,7 +58,7 @@ class RowStatistics:
     """What Section 5 measures of sampled rows, all of shape (R,).
 
     certificate: the paper's greedy lower bound of θ; theta: θ itself, correctly rounded, or NaN
-    where it was not asked for; largest: p_max; entropy: −Σ p log p over log of the support (0 for a
+    where it was not asked for or time ran out; exact_theta: whether it was asked for; largest: p_max; entropy: −Σ p log p over log of the support (0 for a
     support of one key); head: the head of each row.
     """
 
@@ -68,6 +68,7 @@ class RowStatistics:
     largest: FloatArray
     entropy: FloatArray
     head: IntArray
+    exact_theta: bool = True
 
 
 @contextmanager
@@ -192,17 +193,13 @@ def _mask_rows(
     return visible & (bias > torch.finfo(mask.dtype).min), bias
 
 
-# Seconds for the exact θ of one layer's sampled rows. Nearly all of them need milliseconds; a row
-# whose weights nearly agree can need hours, and training shall not wait for it.
-THETA_SECONDS = 2.0
-
-
 def row_statistics(
-    rows: SampledRows, *, exact_theta: bool = True, theta_seconds: float | None = THETA_SECONDS
+    rows: SampledRows, *, exact_theta: bool = True, theta_seconds: float | None = None
 ) -> RowStatistics:
     """The statistics of Section 5 of sampled rows, and the exact θ that the paper does without.
 
-    theta_seconds: for the θ of all rows; those still open then have NaN. None: without end.
+    theta_seconds: a limit for the θ of all rows together; rows not settled by then have NaN. None:
+    no limit, and hard rows can take hours.
     """
     p = rows.probabilities.astype(np.float64)
     logs = np.log(np.where(p > 0.0, p, 1.0))
@@ -219,6 +216,7 @@ def row_statistics(
         largest=np.max(p, axis=1),
         entropy=entropy,
         head=rows.head,
+        exact_theta=exact_theta,
     )
 
 
@@ -251,13 +249,15 @@ def _summary(statistics: RowStatistics, chosen: npt.NDArray[np.bool_]) -> dict[s
         },
         "entropy": float(np.mean(statistics.entropy[chosen])),
     }
-    open_rows = np.isnan(statistics.theta[chosen])
-    if not open_rows.any():
-        summary["theta"] = _percentiles(statistics.theta[chosen])
-        summary["theta_max"] = float(np.max(statistics.theta[chosen]))
-    elif not open_rows.all():
-        # Percentiles of some of the rows would not be those of the sample.
-        summary["theta_open"] = int(np.count_nonzero(open_rows))
+    if statistics.exact_theta:
+        theta = statistics.theta[chosen]
+        unsettled = int(np.count_nonzero(np.isnan(theta)))
+        if unsettled:
+            # Percentiles of some of the rows would not be those of the sample.
+            summary["theta_open"] = unsettled
+        else:
+            summary["theta"] = _percentiles(theta)
+            summary["theta_max"] = float(np.max(theta))
     return summary
 
 

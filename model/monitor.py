@@ -19,6 +19,10 @@ from model.attention_stats import capture_rows, row_statistics, summarise
 from model.config import MeasureConfig
 from model.gpt import GPT
 
+# Seconds for the exact θ of one layer's sampled rows. Most samples need milliseconds; some rows, such
+# as those of two groups of nearly equal weights, need hours, and training shall not wait for them.
+THETA_SECONDS = 2.0
+
 
 def measure_attention(
     model: nn.Module,
@@ -44,7 +48,12 @@ def measure_attention(
     ):
         model(tokens_BT)
     return [
-        summarise(row_statistics(found[layer], exact_theta=config.exact_theta)) for layer in layers
+        summarise(
+            row_statistics(
+                found[layer], exact_theta=config.exact_theta, theta_seconds=THETA_SECONDS
+            )
+        )
+        for layer in layers
     ]
 
 

@@ -331,6 +331,7 @@ def _resume(trainer: Trainer) -> int:
     if found is None:
         return 0
     _require_same(trainer, found.state, found.path)
+    _tell_of_other_threads(trainer, found.state)
     checkpoint.restore(found, trainer.gpt, trainer.optimizer, place=trainer.place)
     return found.update
 
@@ -348,12 +349,16 @@ def _require_same(trainer: Trainer, recorded: dict[str, Any], where: Path) -> No
             f"{where} was trained on other data: {recorded['data']}, now "
             f"{trainer.shards.fingerprint}"
         )
-    threads = recorded.get("threads")
-    if trainer.place.is_first and threads not in (None, torch.get_num_threads()):
+
+
+def _tell_of_other_threads(trainer: Trainer, recorded: dict[str, Any]) -> None:
+    """Losses after a resume are the same bit for bit on as many CPU threads only."""
+    now = torch.get_num_threads()
+    then = recorded.get("threads", now)  # older checkpoints do not say
+    if trainer.place.is_first and then != now:
         print(
-            f"model.train: {where} was written with {threads} threads, this is a process with "
-            f"{torch.get_num_threads()}: sums come out in another order, so the losses will agree "
-            f"to rounding and not bit for bit; OMP_NUM_THREADS={threads} restores it",
+            f"model.train: the run began on {then} CPU thread(s) and goes on with {now}; losses "
+            f"will agree to rounding, not bit for bit. OMP_NUM_THREADS={then} restores that",
             file=sys.stderr,
         )
 

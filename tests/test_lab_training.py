@@ -355,6 +355,19 @@ def test_a_run_goes_on_from_the_checkpoint_before_a_broken_one(
     assert same_parameters(whole, broken)
 
 
+def test_going_on_with_other_threads_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = run_config(tmp_path)
+    train(config, stop_after=3, progress=False)
+    torch.set_num_threads(torch.get_num_threads() + 1)
+    try:
+        train(config, progress=False)
+    finally:
+        torch.set_num_threads(torch.get_num_threads() - 1)
+    assert capsys.readouterr().err.count("goes on with") == 1
+
+
 def test_old_checkpoints_are_removed(tmp_path: Path) -> None:
     config = run_config(tmp_path, checkpoint_every=1, keep=2)
     train(config, progress=False)

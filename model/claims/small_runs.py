@@ -64,8 +64,8 @@ UNIFORM = Claim(
     finding=Finding(
         kind=FindingKind.CAVEAT,
         text="The text says that attention in the plateaued runs remains near uniform. It cannot "
-        "have remained so in the deeper layers, where it does not start so; those runs became "
-        "uniform. How they end is checked at small scale alone, as that check's scope says.",
+        "have remained so in the deeper layers, where it does not start so. How they end is "
+        "checked at small scale alone, as that check's scope says.",
     ),
 )
 PLATEAU = Claim(
