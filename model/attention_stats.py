@@ -58,8 +58,9 @@ class RowStatistics:
     """What Section 5 measures of sampled rows, all of shape (R,).
 
     certificate: the paper's greedy lower bound of θ; theta: θ itself, correctly rounded, or NaN
-    where it was not asked for or time ran out; exact_theta: whether it was asked for; largest: p_max; entropy: −Σ p log p over log of the support (0 for a
-    support of one key); head: the head of each row.
+    where it was not asked for or time ran out; exact_theta: whether it was asked for; largest:
+    p_max; entropy: −Σ p log p over log of the support (0 for a support of one key); head: the head
+    of each row.
     """
 
     layer: int

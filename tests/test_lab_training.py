@@ -202,6 +202,21 @@ def test_measuring_changes_nothing(tmp_path: Path) -> None:
 # -------------------------------------------------------------------------- what is averaged
 
 
+def test_a_row_whose_theta_takes_hours_does_not_stop_training(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def out_of_time(P: np.ndarray, *, budget: float | None = None, **_: object) -> np.ndarray:
+        assert budget is not None, "no limit: training would wait for ever"
+        return np.where(np.arange(len(P)) < 2, np.nan, 1.0)
+
+    monkeypatch.setattr("model.attention_stats.theta_rows", out_of_time)
+    config = run_config(tmp_path)
+    train(config, progress=False)
+    entries = runlog.read(config.folder, runlog.ATTENTION)
+    assert entries
+    assert all(entry["theta_open"] == 2 and "theta" not in entry for entry in entries)
+
+
 def test_accumulation_is_one_gradient_of_the_whole_batch(tmp_path: Path) -> None:
     """4 × 4 sequences give the gradient of 16, not four times it."""
     found = []
