@@ -1,9 +1,14 @@
-"""The logs of a run: JSON lines, one file a kind, cut back to the checkpoint on resumption."""
+"""The logs of a run: JSON lines, one file a kind, cut back to the checkpoint on resumption.
+
+The files of a finished run may be packed (`gzip -n *.jsonl`), and are read as they are.
+"""
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
@@ -17,11 +22,14 @@ class RunLog:
     """Appends entries, each with its update, to the files of one run.
 
     Opening cuts every file back to the entries up to `update`, so that a run that goes on from a
-    checkpoint has no entry twice. A line that a killed process left unfinished goes, too.
+    checkpoint has no entry twice. A line that a killed process left unfinished goes, too. Raises
+    ValueError where the files are packed.
     """
 
     def __init__(self, folder: Path, update: int) -> None:
         folder.mkdir(parents=True, exist_ok=True)
+        if packed := sorted(path.name for path in folder.glob("*.jsonl.gz")):
+            raise ValueError(f"{folder}: {', '.join(packed)} packed; gunzip them to go on")
         self._files: dict[str, IO[str]] = {}
         for kind in KINDS:
             path = folder / f"{kind}.jsonl"
@@ -45,18 +53,19 @@ class RunLog:
 
 
 def read(folder: Path, kind: str) -> list[dict[str, Any]]:
-    """The entries of one file of a run, in order. A missing file is an empty one.
+    """The entries of one file of a run, packed or not, in order. A missing file is an empty one.
 
-    Raises ValueError, naming file and line, for a line that is no entry; the last line is left out
-    where it is unfinished.
+    Raises ValueError, naming file and line, for a line that is no entry, and for a packed file that
+    is damaged; the last line is left out where it is unfinished.
     """
-    return list(_entries(folder / f"{kind}.jsonl"))
+    plain = folder / f"{kind}.jsonl"
+    return list(_entries(plain if plain.is_file() else plain.with_suffix(".jsonl.gz")))
 
 
 def _entries(path: Path) -> Iterator[dict[str, Any]]:
     if not path.is_file():
         return
-    lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
+    lines = _text(path).splitlines(keepends=True)
     for number, line in enumerate(lines, start=1):
         try:
             entry = json.loads(line)
@@ -67,6 +76,18 @@ def _entries(path: Path) -> Iterator[dict[str, Any]]:
             yield entry
         elif number < len(lines):
             raise ValueError(f"{path}, line {number}: no entry of a log")
+
+
+def _text(path: Path) -> str:
+    if path.suffix != ".gz":
+        return path.read_text(encoding="utf-8")
+    try:
+        data = path.read_bytes()
+        if not data:
+            raise EOFError("empty")  # which gzip takes for nothing packed
+        return gzip.decompress(data).decode("utf-8")
+    except (EOFError, OSError, zlib.error, UnicodeDecodeError) as error:
+        raise ValueError(f"{path}: damaged ({error})") from error
 
 
 def _cut(path: Path, update: int) -> None:

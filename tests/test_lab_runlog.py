@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from pathlib import Path
 
@@ -76,3 +77,35 @@ def test_a_number_that_json_lacks_is_refused(tmp_path: Path) -> None:
     log.write(runlog.TRAINING, 1, {"loss": 2.0})
     log.close()
     assert json.loads((tmp_path / "log.jsonl").read_text()) == {"update": 1, "loss": 2.0}
+
+
+def packed(folder: Path) -> Path:
+    """The training log of three updates, packed; the packed file."""
+    plain = log_of(folder, 3) / "log.jsonl"
+    path = folder / "log.jsonl.gz"
+    path.write_bytes(gzip.compress(plain.read_bytes(), mtime=0))
+    plain.unlink()
+    return path
+
+
+def test_a_packed_log_reads_as_it_was(tmp_path: Path) -> None:
+    packed(tmp_path)
+    entries = runlog.read(tmp_path, runlog.TRAINING)
+    assert [entry["loss"] for entry in entries] == [1.0, 1.0 / 2.0, 1.0 / 3.0]
+
+
+def test_a_damaged_packed_log_is_named(tmp_path: Path) -> None:
+    path = packed(tmp_path)
+    whole = path.read_bytes()
+    for damaged in (whole[:-9], b"", b"no gzip at all", whole[:20] + b"\xff" + whole[21:]):
+        path.write_bytes(damaged)
+        with pytest.raises(ValueError, match=r"log\.jsonl\.gz"):
+            runlog.read(tmp_path, runlog.TRAINING)
+
+
+def test_a_packed_log_is_not_written_over(tmp_path: Path) -> None:
+    path = packed(tmp_path)
+    before = path.read_bytes()
+    with pytest.raises(ValueError, match="gunzip"):
+        RunLog(tmp_path, 3)
+    assert path.read_bytes() == before

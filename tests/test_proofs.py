@@ -97,6 +97,17 @@ def test_an_allowed_axiom_holds_and_is_named(tmp_path: Path) -> None:
 
 
 @needs_coq
+def test_what_a_killed_build_left_goes(tmp_path: Path) -> None:
+    sources = project(tmp_path, GOOD)
+    left = sources.build_root / f"{proofs.UNFINISHED}killed"
+    left.mkdir(parents=True)
+    (left / "Claims.v").write_text(GOOD)
+    folder = build(sources)
+    assert not left.exists()
+    assert [path for path in sources.build_root.iterdir() if path.is_dir()] == [folder]
+
+
+@needs_coq
 def test_the_objects_are_compiled_once(tmp_path: Path) -> None:
     made = project(tmp_path, GOOD)
     first = build(made)

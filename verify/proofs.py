@@ -32,6 +32,7 @@ from verify.evidence import Evidence, Kind, Verdict
 PROJECT_FILE = "_CoqProject"
 MANIFEST = "manifest.json"
 ANSWERS = "answers.json"
+UNFINISHED = "unfinished-"
 COMPILE_SECONDS = 1500.0
 QUERY_SECONDS = 300.0
 
@@ -204,7 +205,9 @@ def build(project: CoqProject) -> Path:
     with _locked(project.build_root):
         if (target / MANIFEST).is_file():
             return target
-        with tempfile.TemporaryDirectory(dir=project.build_root, prefix="unfinished-") as made:
+        for left in project.build_root.glob(f"{UNFINISHED}*"):
+            shutil.rmtree(left)  # of a build that was killed: only the lock's holder builds
+        with tempfile.TemporaryDirectory(dir=project.build_root, prefix=UNFINISHED) as made:
             folder = Path(made)
             for name in (PROJECT_FILE, *project.files):
                 shutil.copyfile(project.folder / name, folder / name)

@@ -65,8 +65,9 @@ EXACT = Claim(
     "λ_j = Lip(LN_j) = ‖Diag(γ_j)P‖₂/√ε_j for each of the layer's two LayerNorms: the pre-LN layer "
     "is (1 + λ_1 L_MHA)(1 + λ_2 L_FFN)-Lipschitz, the post-LN layer "
     "λ_1 λ_2 (1 + L_MHA)(1 + L_FFN)-Lipschitz on ‖X‖_{∞,rms} <= B_LN. Never above the paper's "
-    "bounds, and below them where the largest |γ_i| is not repeated. Attained for W^K = 0: pre-LN "
-    "for every γ ≠ 0 shared by both (d >= 2), post-LN for γ_1 = 1 and every γ_2.",
+    "bounds, and below them where a module's γ ≠ 0 has its largest |γ_i| only once (for pre-LN if "
+    "also the constant of that module's sublayer is not 0). Attained for W^K = 0: pre-LN for every "
+    "γ ≠ 0 shared by both (d >= 2), post-LN for γ_1 = 1 and every γ_2.",
     uses=("theorem_4_3", "theorem_4_4", "beyond_ln_lipschitz"),
 )
 LOCAL = Claim(

@@ -4,7 +4,8 @@
    Conventions. A vector is a row 'rV[R]_n; a state has one token a row; `app M x` is the product
    M x. R is any ordered field of the kind named: realFieldType where no root is taken, rcfType
    where one is, realType where analysis is used. L.+1 stands for L >= 1. *)
-From mathcomp Require Import all_ssreflect ssralg ssrnum matrix zmodp.
+From Coq Require Import ZArith Reals.
+From mathcomp Require Import all_ssreflect ssralg ssrnum matrix mxalgebra zmodp poly.
 From mathcomp Require Import mathcomp_extra boolp reals classical_sets functions topology.
 From mathcomp Require Import normedtype derive sequences exp finset.
 From AttentionSensitivity Require Import Base Theta Regimes Greedy Closed Concentration.
@@ -13,13 +14,18 @@ From AttentionSensitivity Require Import Geometry LayerNorm LNLip LNProducts LND
 From AttentionSensitivity Require Import Collected.
 From AttentionSensitivity Require Import AppendixA MHA Attention Layers Chain Depth Attended Wholes.
 From AttentionSensitivity Require Import Transfer Envelope NormOrder Tilt Perturb Spread LNEquality.
-From AttentionSensitivity Require Import Invariance.
+From AttentionSensitivity Require Import Invariance RowMove TokenAttention Covariance.
+From AttentionSensitivity Require Import CovarianceBound.
+From AttentionSensitivity Require Import LNRank PostRank PreGauge Share Pointwise.
+From AttentionSensitivity Require Import LayerBounds SpectralMax LayerAttained LayerExact.
+From AttentionSensitivity Require Import LNCritical Slopes Figures Numbers.
 Set Implicit Arguments.
 Unset Strict Implicit.
 Unset Printing Implicit Defensive.
 Import Order.TTheory GRing.Theory Num.Theory.
 Import numFieldNormedType.Exports.
 Local Open Scope ring_scope.
+Delimit Scope R_scope with real.
 
 (* ---- Section 3 ---- *)
 
@@ -1089,3 +1095,599 @@ Proof.
 split=> [a D a0 D0 vD|j l jl]; first exact: half_diameter.
 exact: half_diameter_attained.
 Qed.
+
+(* ---- Beyond Theorem 4.1: sharper bounds ----
+   `token_mha` is attention of every variety: queries and keys are any differentiable functions
+   query h i and key h j of their own tokens, with differentials x |-> x E_i and x |-> x F_j at U
+   (weights with biases, normalisations, rotations by position; heads may share them), values have
+   biases, each head has a mask of its own, and kappa, 1/(tau sqrt(d_h)) in the paper, multiplies
+   the inner products. The paper's attention is the case in which they are linear maps. *)
+
+(* Beyond Theorem 4.1: the gauge-fixed bound, with the mean of the two largest |F_j q_i|, which is
+   at most the largest and 0 where one key is visible. *)
+Theorem claim_beyond_gauge_fixed (R : realType) H L d k n :
+  (forall (query key : 'I_H -> 'I_L.+1 -> 'rV[R]_d.+1 -> 'rV[R]_k)
+     (WV : 'I_H -> 'M[R]_(d.+1, n)) (bV : 'I_H -> 'rV[R]_n)
+     (WO : 'I_H -> 'M[R]_(n, d.+1)) (bO : 'rV[R]_d.+1)
+     (kappa : R) (visible : 'I_H -> 'I_L.+1 -> 'I_L.+1 -> bool)
+     (U : 'M[R]_(L.+1, d.+1)) (E F : 'I_H -> 'I_L.+1 -> 'M[R]_(d.+1, k))
+     (G := token_mha query key WV bV WO bO kappa visible)
+     (A := fun h i => token_weights query key kappa visible h U i)
+     (bound := fun top : pred 'I_L.+1 -> ('I_L.+1 -> R) -> R =>
+        spectral (\mxcol_h WO h) * \big[Num.max/0]_i Num.sqrt (\sum_h (spectral (WV h) +
+          theta (A h i) * kappa *
+          (half_diam (visible h i) (fun j => key h j (row j U) *m (E h i)^T) +
+           top (visible h i) (fun j => norm2 (query h i (row i U) *m (F h j)^T))) *
+          half_diam (visible h i) (fun j => row j U *m WV h + bV h)) ^+ 2)),
+     0 <= kappa -> (forall h i, exists j, visible h i j) ->
+     (forall h i, is_diffm (row i U) (query h i) (fun x => x *m E h i)) ->
+     (forall h j, is_diffm (row j U) (key h j) (fun x => x *m F h j)) ->
+     [/\ differentiable G U,
+         opnorm_le (@ninfrms R L.+1 d.+1) (@ninfrms R L.+1 d.+1) ('d G U)
+           (bound (@two_largest R L.+1)),
+         opnorm (@ninfrms R L.+1 d.+1) (@ninfrms R L.+1 d.+1) ('d G U) <=
+           bound (@two_largest R L.+1) &
+         bound (@two_largest R L.+1) <= bound (@largest R L.+1)]) /\
+  (forall (P : pred 'I_L.+1) (a : 'I_L.+1 -> R) j0, (forall j, P j -> j = j0) ->
+     two_largest P a = 0) /\
+  (forall (WQ WK : 'I_H -> 'M[R]_(d.+1, k)) (WV : 'I_H -> 'M[R]_(d.+1, n))
+     (WO : 'I_H -> 'M[R]_(n, d.+1)) (tau : R) (visible : 'I_L.+1 -> 'I_L.+1 -> bool),
+     mha WQ WK WV WO tau visible =
+       token_mha (fun h _ x => x *m WQ h) (fun h _ x => x *m WK h) WV (fun=> 0) WO 0
+         (tau * Num.sqrt k%:R)^-1 (fun=> visible) /\
+     (forall h i U, row i (attention WQ WK tau visible h U) =
+       token_weights (fun h _ x => x *m WQ h) (fun h _ x => x *m WK h) (tau * Num.sqrt k%:R)^-1
+         (fun=> visible) h U i) /\
+     forall h (x : 'rV[R]_d.+1), is_diffm x (fun y => y *m WQ h) (fun y => y *m WQ h) /\
+       is_diffm x (fun y => y *m WK h) (fun y => y *m WK h)).
+Proof.
+split=> [query key WV bV WO bO kappa visible U E F G A bound kappa0 sv dq dk|].
+  have [h1 h2 h3] := gauge_fixed WV bV WO bO kappa0 sv dq dk.
+  by split; [exact: h1 | exact: h2 | exact: h3 | exact: gauge_fixed_bound_le].
+split=> [P a j0 P1|WQ WK WV WO tau visible]; first exact: two_largest_one P1.
+split; first exact: paper_mha.
+split=> [h i U|h x]; first exact: paper_weights.
+by split; [exact: (linear_map_diff WQ h (0 : 'I_1) x) | exact: (linear_map_diff WK h (0 : 'I_1) x)].
+Qed.
+
+(* Beyond Theorem 4.1: the differential of attention in blocks, written with covariances. *)
+Theorem claim_beyond_covariance_form (R : realType) H L d k n
+    (query key : 'I_H -> 'I_L.+1 -> 'rV[R]_d.+1 -> 'rV[R]_k)
+    (WV : 'I_H -> 'M[R]_(d.+1, n)) (bV : 'I_H -> 'rV[R]_n)
+    (WO : 'I_H -> 'M[R]_(n, d.+1)) (bO : 'rV[R]_d.+1)
+    (kappa : R) (visible : 'I_H -> 'I_L.+1 -> 'I_L.+1 -> bool)
+    (U : 'M[R]_(L.+1, d.+1)) (E F : 'I_H -> 'I_L.+1 -> 'M[R]_(d.+1, k))
+    (G := token_mha query key WV bV WO bO kappa visible)
+    (A := fun h i j => token_weights query key kappa visible h U i 0 j)
+    (v := fun h j => row j U *m WV h + bV h) (o := fun h i => \sum_j A h i j *: v h j)
+    (a := fun h i j => kappa *: (query h i (row i U) *m (F h j)^T))
+    (C := fun h i => kappa *: \sum_j A h i j *: outer (key h j (row j U)) (v h j - o h i))
+    (M := fun i j =>
+       \sum_h A h i j *: ((WV h + outer (a h i j) (v h j - o h i)) *m WO h) +
+       if j == i then \sum_h E h i *m C h i *m WO h else 0) :
+  (forall h i, exists j, visible h i j) ->
+  (forall h i, is_diffm (row i U) (query h i) (fun x => x *m E h i)) ->
+  (forall h j, is_diffm (row j U) (key h j) (fun x => x *m F h j)) ->
+  differentiable G U /\ forall X i, row i ('d G U X) = \sum_j row j X *m M i j.
+Proof.
+move=> sv dq dk; split; last by move=> X i; exact: covariance_blocks sv dq dk X i.
+by case: (token_mha_differential WV bV WO bO kappa sv dq dk).
+Qed.
+
+(* Beyond Theorem 4.1, the key part: mean absolute deviations along a unit vector; equality for two
+   values on the two sides of an optimal subset; no order with the sum of norms; and for several
+   heads: the key part, as a maximum over y, is at most that of the gauge-fixed bound. *)
+Theorem claim_beyond_covariance_key (R : realType) :
+  (forall n d (p : 'rV[R]_n) (v : 'I_n -> 'rV[R]_d) y, simplex p -> norm2 y = 1 ->
+     \sum_j p 0 j * `|dot (v j - \sum_l p 0 l *: v l) y| <=
+     theta p * half_diam (fun j => p 0 j != 0) v) /\
+  (forall n d (p : 'rV[R]_n) (S : {set 'I_n}) (a b y : 'rV[R]_d)
+     (v := fun j => if j \in S then a else b), simplex p -> norm2 y = 1 ->
+     bisection p S = theta p -> a - b = norm2 (a - b) *: y ->
+     \sum_j p 0 j * `|dot (v j - \sum_l p 0 l *: v l) y| =
+     theta p * half_diam (fun j => p 0 j != 0) v) /\
+  (exists n d (p : 'rV[R]_n) (v : 'I_n -> 'rV[R]_d), simplex p /\
+     theta p * half_diam (fun j => p 0 j != 0) v <
+     \sum_j p 0 j * norm2 (v j - \sum_l p 0 l *: v l)) /\
+  (exists n d (p : 'rV[R]_n) (v : 'I_n -> 'rV[R]_d), simplex p /\
+     \sum_j p 0 j * norm2 (v j - \sum_l p 0 l *: v l) <
+     theta p * half_diam (fun j => p 0 j != 0) v) /\
+  (forall H L d k n e (p : 'I_H -> 'rV[R]_L) (F : 'I_H -> 'I_L -> 'M[R]_(d, k))
+     (q : 'I_H -> 'rV[R]_k) (v : 'I_H -> 'I_L -> 'rV[R]_n) (WO : 'I_H -> 'M[R]_(n, e))
+     (kappa : R) (vis : 'I_H -> pred 'I_L) y
+     (a := fun h j => kappa *: (q h *m (F h j)^T))
+     (u := fun h j => (v h j - \sum_l p h 0 l *: v h l) *m WO h)
+     (K := fun j => \sum_h p h 0 j *: outer (a h j) (u h j)),
+     (forall h, simplex (p h)) -> (forall h j, p h 0 j != 0 -> vis h j) -> 0 <= kappa ->
+     norm2 y = 1 ->
+     \sum_j norm2 (y *m (K j)^T) <= spectral (\mxcol_h WO h) *
+       Num.sqrt (\sum_h (theta (p h) * kappa *
+         two_largest (vis h) (fun j => norm2 (q h *m (F h j)^T)) *
+         half_diam (vis h) (v h)) ^+ 2)).
+Proof.
+split; first by move=> n d p v y; exact: key_deviation.
+split; first by move=> n d p S a b y; exact: key_deviation_eq.
+split; first exact: key_sum_above.
+split=> [|H L d k n e p F q v WO kappa vis y a u K sp seen kappa0 y1]; first exact: key_sum_below.
+have := key_part_sup F q v sp seen kappa0 (output_bound WO) y; rewrite y1 mulr1; exact.
+Qed.
+
+(* Beyond Theorem 4.1, the value part: Cauchy-Schwarz with weights, equality, and the largest value
+   of sum_hg Gamma_hg P_h^T P_g over unit vectors, which is the largest eigenvalue. *)
+Theorem claim_beyond_covariance_value (R : realType) :
+  (forall L n (x : 'I_L -> 'rV[R]_n) (w : 'I_L -> R), (forall j, 0 < w j) -> \sum_j w j = 1 ->
+     (\sum_j norm2 (x j)) ^+ 2 <= \sum_j norm2 (x j) ^+ 2 / w j /\
+     forall c, (forall j, norm2 (x j) = c * w j) ->
+       (\sum_j norm2 (x j)) ^+ 2 = \sum_j norm2 (x j) ^+ 2 / w j) /\
+  (forall n (G : 'M[R]_n.+1), G^T = G ->
+     (exists y : 'rV[R]_n.+1, y != 0 /\ y *m G = lambda_max G *: y) /\
+     forall a (y : 'rV[R]_n.+1), y != 0 -> y *m G = a *: y -> a <= lambda_max G) /\
+  (forall H d n (P : 'I_H -> 'M[R]_(d, n.+1))
+     (form := fun Gamma : 'M[R]_H => \sum_h \sum_g Gamma h g *: ((P h)^T *m P g))
+     (lam := fun Gamma => lambda_max (form Gamma)),
+     [/\ forall G, G^T = G -> (form G)^T = form G,
+         forall G1 G2, psd (G2 - G1) -> lam G1 <= lam G2,
+         forall G1 G2, lam (G1 + G2) <= lam G1 + lam G2 &
+         forall G G0 s r, 0 <= s -> 0 <= r -> psd (s *: G0 + r *: 1%:M - G) ->
+           lam G <= s * lam G0 + r * lam 1%:M]).
+Proof.
+split=> [L n x w w0 w1|].
+  split=> [|c xw]; last exact: weighted_sum_eq xw.
+  by apply: weighted_sum => // j; [exact: ltW | move=> wj; have := w0 j; rewrite wj ltxx].
+split=> [n G|H d n P form lam]; first exact: lambda_max_vector.
+split; [exact: path_form_sym | exact: path_form_mono | exact: path_form_sub |
+  exact: path_form_cover].
+Qed.
+
+(* Beyond Theorem 4.1, the query part: heads whose spaces overlap. *)
+Theorem claim_beyond_covariance_query (R : realType) H d k n e (Q : 'I_H -> 'M[R]_(d, k))
+    (Y : 'I_H -> 'M[R]_(k, n)) (N : 'I_H -> 'M[R]_(n, e))
+    (s := spectral (\mxrow_h Q h) * spectral (\mxcol_h N h))
+    (descending := sort (fun a b => b <= a) [seq spectral (Y h) | h <- enum 'I_H])
+    (top := \sum_(m < H) Num.min 1 (Num.max 0 (s - m%:R)) * nth 0 descending m) :
+  (forall h, (Q h)^T *m Q h = 1%:M) -> (forall h, N h *m (N h)^T = 1%:M) ->
+  spectral (\sum_h Q h *m Y h *m N h) <= top /\
+  is_max (fun t : 'I_H -> R => (forall h, 0 <= t h <= 1) /\ \sum_h t h <= s)
+    (fun t => \sum_h t h * spectral (Y h)) top.
+Proof.
+move=> Q1 N1; split; first exact: query_overlap.
+apply: sum_of_largest_max; first by move=> h; exact: spectral_ge0.
+by rewrite mulr_ge0 ?spectral_ge0.
+Qed.
+
+(* Beyond Theorem 4.1: the bound by value part, key part and query part, for weights w of the
+   tokens, and how the value and the query part are bounded in turn. *)
+Theorem claim_beyond_covariance (R : realType) H L d k n
+    (query key : 'I_H -> 'I_L.+1 -> 'rV[R]_d.+1 -> 'rV[R]_k)
+    (WV : 'I_H -> 'M[R]_(d.+1, n)) (bV : 'I_H -> 'rV[R]_n)
+    (WO : 'I_H -> 'M[R]_(n, d.+1)) (bO : 'rV[R]_d.+1)
+    (kappa : R) (visible : 'I_H -> 'I_L.+1 -> 'I_L.+1 -> bool)
+    (U : 'M[R]_(L.+1, d.+1)) (E F : 'I_H -> 'I_L.+1 -> 'M[R]_(d.+1, k))
+    (w : 'I_L.+1 -> 'I_L.+1 -> R)
+    (G := token_mha query key WV bV WO bO kappa visible)
+    (A := fun h i j => token_weights query key kappa visible h U i 0 j)
+    (v := fun h j => row j U *m WV h + bV h) (o := fun h i => \sum_j A h i j *: v h j)
+    (a := fun h i j => kappa *: (query h i (row i U) *m (F h j)^T))
+    (C := fun h i => kappa *: \sum_j A h i j *: outer (key h j (row j U)) (v h j - o h i))
+    (Gamma := fun i => (\matrix_(h, g) (\sum_j A h i j * A g i j / w i j)) : 'M[R]_H)
+    (lam := fun Gm => lambda_max (path_form (fun h => WV h *m WO h) Gm))
+    (value := fun i => Num.sqrt (lam (Gamma i)))
+    (key_sum := fun i =>
+       \sum_j spectral (\sum_h A h i j *: outer (a h i j) ((v h j - o h i) *m WO h)))
+    (key_fixed := fun i => spectral (\mxcol_h WO h) * Num.sqrt (\sum_h
+       (theta (token_weights query key kappa visible h U i) * kappa *
+        two_largest (visible h i) (fun j => norm2 (query h i (row i U) *m (F h j)^T)) *
+        half_diam (visible h i) (v h)) ^+ 2))
+    (query_part := fun i => spectral (\sum_h E h i *m C h i *m WO h))
+    (bound := \big[Num.max/0]_i
+       (value i + Num.min (key_sum i) (key_fixed i) + query_part i)) :
+  0 <= kappa -> (forall h i, exists j, visible h i j) ->
+  (forall h i, is_diffm (row i U) (query h i) (fun x => x *m E h i)) ->
+  (forall h j, is_diffm (row j U) (key h j) (fun x => x *m F h j)) ->
+  (forall i j, 0 <= w i j) -> (forall i, \sum_j w i j = 1) ->
+  (forall i j, w i j = 0 -> forall h, A h i j = 0) ->
+  [/\ differentiable G U,
+      opnorm_le (@ninfrms R L.+1 d.+1) (@ninfrms R L.+1 d.+1) ('d G U) bound &
+      opnorm (@ninfrms R L.+1 d.+1) (@ninfrms R L.+1 d.+1) ('d G U) <= bound] /\
+  (forall i G0 s r, 0 <= s -> 0 <= r -> psd (s *: G0 + r *: 1%:M - Gamma i) ->
+     value i <= Num.sqrt (s * lam G0 + r * lam 1%:M)) /\
+  (forall i (Q : 'I_H -> 'M[R]_(d.+1, k)) (Y : 'I_H -> 'M[R]_(k, n))
+     (N : 'I_H -> 'M[R]_(n, d.+1)),
+     (forall h, (Q h)^T *m Q h = 1%:M) -> (forall h, N h *m (N h)^T = 1%:M) ->
+     (forall h, E h i *m C h i *m WO h = Q h *m Y h *m N h) ->
+     query_part i <= sum_of_largest (fun h => spectral (Y h))
+       (spectral (\mxrow_h Q h) * spectral (\mxcol_h N h))).
+Proof.
+move=> kappa0 sv dq dk w0 w1 wA; split; first exact: covariance_bound kappa0 sv dq dk w w0 w1 wA.
+split=> [i G0 s r s0 r0 cover|i Q Y N Q1 N1 QYN].
+  by rewrite /value ler_wsqrtr //; exact: path_form_cover cover.
+by rewrite /query_part (eq_bigr _ (fun h _ => QYN h)); exact: query_overlap.
+Qed.
+
+(* Beyond Theorem 4.6: what a post-LN stack of n + 1 sublayers loses in its last LayerNorm. The
+   matrix of the Jacobian, for states written as rows, is lin_mx ('d F X). *)
+Theorem claim_beyond_post_ln_kernel (R : realType) L d (gamma beta : nat -> 'rV[R]_d.+1)
+    (eps : nat -> R) (G : nat -> 'M[R]_(L.+1, d.+1) -> 'M[R]_(L.+1, d.+1)) l n
+    (S := run (fun k X => tokenwise (ln (gamma k) (beta k) (eps k)) (X + G k X)) l)
+    (F := S n.+1) (g := gamma (l + n)%N) (b := beta (l + n)%N) :
+  (forall X, (forall k, (k < n.+1)%N -> differentiable (G (l + k)%N) (S k X) /\
+     forall i, 0 < sigma (eps (l + k)%N) (row i (S k X + G (l + k)%N (S k X)))) ->
+     differentiable F X) /\
+  (forall X, differentiable F X ->
+     [/\ (forall j, g 0 j != 0) ->
+           forall i H, dot (\row_j (g 0 j)^-1) (row i ('d F X H)) = 0,
+         forall j, g 0 j = 0 -> forall i H, 'd F X H i j = 0,
+         (\rank (lin_mx ('d F X)) <= L.+1 * (d.+1 - 1))%N &
+         lin_mx ('d F X) \notin unitmx]) /\
+  (forall X i, (forall j, g 0 j != 0) -> \sum_j (F X i j - b 0 j) / g 0 j = 0).
+Proof. exact: post_kernel_whole. Qed.
+
+(* Beyond Theorem 4.6: the rank with eps = 0 in the last LayerNorm; both bounds are attained by one
+   sublayer with the branch 0, at every state where it is defined; RMSNorm loses nothing. *)
+Theorem claim_beyond_post_ln_rank (R : realType) L d :
+  (forall (gamma beta : nat -> 'rV[R]_d.+1) (eps : nat -> R)
+     (G : nat -> 'M[R]_(L.+1, d.+1) -> 'M[R]_(L.+1, d.+1)) l n X
+     (S := run (fun k X => tokenwise (ln (gamma k) (beta k) (eps k)) (X + G k X)) l),
+     (forall k, (k < n.+1)%N -> differentiable (G (l + k)%N) (S k X) /\
+        forall i, 0 < sigma (eps (l + k)%N) (row i (S k X + G (l + k)%N (S k X)))) ->
+     eps (l + n)%N = 0 -> (forall j, gamma (l + n)%N 0 j != 0) ->
+     (\rank (lin_mx ('d (S n.+1) X)) <= L.+1 * (d.+1 - 2))%N) /\
+  (forall (gamma beta : 'rV[R]_d.+1) eps (X : 'M[R]_(L.+1, d.+1)),
+     (forall j, gamma 0 j != 0) -> 0 <= eps -> (forall i, 0 < sigma eps (row i X)) ->
+     \rank (lin_mx ('d (fun Y : 'M[R]_(L.+1, d.+1) => tokenwise (ln gamma beta eps) (Y + 0)) X)) =
+       if eps == 0 then (L.+1 * (d.+1 - 2))%N else (L.+1 * (d.+1 - 1))%N) /\
+  ((2 <= d.+1)%N -> exists X : 'M[R]_(L.+1, d.+1), forall i, 0 < sigma 0 (row i X)) /\
+  (forall (gamma : 'rV[R]_d.+1) eps (X : 'M[R]_(L.+1, d.+1)),
+     (forall j, gamma 0 j != 0) -> 0 < eps ->
+     \rank (lin_mx ('d (fun Y : 'M[R]_(L.+1, d.+1) => tokenwise (rmsnorm gamma eps) (Y + 0)) X)) =
+       (L.+1 * d.+1)%N).
+Proof.
+split; first exact: post_rank_eps0.
+split; first exact: rank_bare_ln.
+split; first exact: no_constant_token.
+exact: rank_bare_rms.
+Qed.
+
+(* Beyond Section C.4: the gradient that a pre-LN stack passes back. Here
+   vec_mx (mxvec g *m M^T) is M^T g for the matrix M of the Jacobian: it is the adjoint. *)
+Theorem claim_beyond_pre_ln_gradient_mean (R : realType) L d (gamma beta : nat -> 'rV[R]_d.+1)
+    (eps : nat -> R) (G : nat -> 'M[R]_(L.+1, d.+1) -> 'M[R]_(L.+1, d.+1)) l n
+    (LN := fun k => tokenwise (ln (gamma k) (beta k) (eps k)))
+    (S := run (fun k X => X + G k (LN k X)) l)
+    (back := fun X g => vec_mx (mxvec g *m (lin_mx ('d (S n) X))^T)) :
+  (forall X, (forall k, (k < n)%N -> (forall i, 0 < sigma (eps (l + k)%N) (row i (S k X))) /\
+     differentiable (G (l + k)%N) (LN (l + k)%N (S k X))) -> differentiable (S n) X) /\
+  (forall X, differentiable (S n) X ->
+     (forall H g, inner ('d (S n) X H) g = inner H (back X g)) /\
+     forall g i, \sum_j back X g i j = \sum_j g i j /\
+       (\sum_j back X g i j) / d.+1%:R = (\sum_j g i j) / d.+1%:R).
+Proof. exact: pre_gradient_whole. Qed.
+
+(* The limits of beyond_pre_ln_shift. *)
+Theorem claim_beyond_pre_ln_gauge (R : realType) :
+  (* The Jacobian of a LayerNorm annihilates the shifts, and so does that of one behind a stack. *)
+  (forall L d (gamma beta : 'rV[R]_d.+1) (eps : R) (Y : 'M[R]_(L.+1, d.+1)) c,
+     (forall i, 0 < sigma eps (row i Y)) ->
+     differentiable (@tokenwise R L.+1 _ _ (ln gamma beta eps)) Y /\
+     'd (@tokenwise R L.+1 _ _ (ln gamma beta eps)) Y (shift d.+1 c) = 0) /\
+  (forall L d (gamma beta : nat -> 'rV[R]_d.+1) (eps : nat -> R)
+     (G : nat -> 'M[R]_(L.+1, d.+1) -> 'M[R]_(L.+1, d.+1)) l n (g b : 'rV[R]_d.+1) (e : R) X c
+     (F := run (fun k X => X + G k (tokenwise (ln (gamma k) (beta k) (eps k)) X)) l n)
+     (N := @tokenwise R L.+1 _ _ (ln g b e)),
+     differentiable (N \o F) X -> 'd (N \o F) X (shift d.+1 c) = 0) /\
+  (* One token, any width of two or more: n attention sublayers of norm 1 that multiply all centred
+     vectors by t^n. *)
+  (forall d (t eps : R) n, 0 <= t -> t < 1 -> 0 < eps ->
+     exists (WQ WK WV WO : 'M[R]_d.+2) (gamma beta : 'rV[R]_d.+2) (X : 'M[R]_(1, d.+2)),
+     let F := run (fun _ (Y : 'M[R]_(1, d.+2)) =>
+       Y + mha (fun _ : 'I_1 => WQ) (fun _ => WK) (fun _ => WV) (fun _ => WO) 1
+             (fun _ _ : 'I_1 => true) (tokenwise (ln gamma beta eps) Y)) 0 n in
+     [/\ differentiable F X,
+         is_opnorm (@frob R 1 d.+2) (@frob R 1 d.+2) ('d F X) 1,
+         is_opnorm (@ninfrms R 1 d.+2) (@ninfrms R 1 d.+2) ('d F X) 1 &
+         forall H : 'M[R]_(1, d.+2), \sum_j H 0 j = 0 -> 'd F X H = t ^+ n *: H]) /\
+  (* RMSNorm. *)
+  (forall L d, exists (gamma : 'rV[R]_d.+1) (eps : R)
+     (G : 'M[R]_(L.+1, d.+1) -> 'M[R]_(L.+1, d.+1)) (X : 'M[R]_(L.+1, d.+1)),
+     let F := fun Y : 'M[R]_(L.+1, d.+1) => Y + G (tokenwise (rmsnorm gamma eps) Y) in
+     0 < eps /\ differentiable F X /\
+     (exists2 c, c < 1 & is_opnorm (@frob R L.+1 d.+1) (@frob R L.+1 d.+1) ('d F X) c /\
+        is_opnorm (@ninfrms R L.+1 d.+1) (@ninfrms R L.+1 d.+1) ('d F X) c) /\
+     ~ forall Y c, F (Y + shift d.+1 c) = F Y + shift d.+1 c).
+Proof.
+split; first by move=> L d gamma beta eps Y c; exact: ln_state_kills.
+split; first by move=> L d gamma beta eps G l n g b e X c F N; exact: last_ln_kills.
+split; [exact: vanishing_attention | exact: rms_halves].
+Qed.
+
+(* Beyond Section 2.1: the largest mean weight that a key receives, and the spectral norm c of A. *)
+Theorem claim_beyond_frobenius_share (R : rcfType)
+    (w := fun m n (A : 'M[R]_(m.+1, n)) => \big[Num.max/0]_j ((\sum_i A i j) / m.+1%:R)) :
+  (forall m n (A : 'M[R]_(m.+1, n)) c, row_stochastic A ->
+     is_opnorm (@norm2 R n) (@norm2 R m.+1) (app A) c ->
+     [/\ w _ _ A * Num.sqrt m.+1%:R <= c <= Num.sqrt (w _ _ A * m.+1%:R),
+         forall d, is_opnorm (@frob R n d.+1) (@frob R m.+1 d.+1) (fun X => A *m X) c,
+         forall s, 0 <= s -> s * Num.sqrt m.+1%:R <= c -> s ^+ 2 <= w _ _ A &
+         forall s, s <= w _ _ A -> s * Num.sqrt m.+1%:R <= c]) /\
+  (forall m n (A : 'M[R]_(m.+1, n)) j, (forall i k, A i k = (k == j)%:R) ->
+     [/\ row_stochastic A, w _ _ A = 1 &
+         is_opnorm (@norm2 R n) (@norm2 R m.+1) (app A) (Num.sqrt m.+1%:R)]).
+Proof. exact: (conj (@share_whole R) (@sink_share R)). Qed.
+
+Section BeyondLayers.
+Variable R : realType.
+Variables (H L d k n : nat).
+Variables (WQ WK : 'I_H -> 'M[R]_(d.+1, k)) (WV : 'I_H -> 'M[R]_(d.+1, n)).
+Variable WO : 'I_H -> 'M[R]_(n, d.+1).
+(* A fixed mask that leaves every query a key. *)
+Variables (tau : R) (visible : 'I_L.+1 -> 'I_L.+1 -> bool).
+Hypothesis some_visible : forall i, exists j, visible i j.
+Hypothesis tau0 : 0 < tau.
+(* A token map with Lipschitz constant LF as the feed-forward network. *)
+Variables (G : 'rV[R]_d.+1 -> 'rV[R]_d.+1) (LF : R).
+Hypothesis G_lip : lipschitz_on (@everywhere _) (@norm2 R d.+1) (@norm2 R d.+1) G LF.
+
+Local Notation state := 'M[R]_(L.+1, d.+1).
+Local Notation F := (mha WQ WK WV WO tau visible).
+Local Notation norm := (@ninfrms R L.+1 d.+1).
+Local Notation nO := (spectral (\mxcol_h WO h)).
+Local Notation L_MHA B := (nO * \sum_h (spectral (WV h) +
+  2%:R * d.+1%:R * B ^+ 2 / (tau * Num.sqrt k%:R) *
+  spectral (WQ h) * spectral (WK h) * spectral (WV h))).
+
+(* Beyond Theorems 4.3 and 4.4: one state X. The rate of a LayerNorm there is the largest spectral
+   norm of its Jacobians at the tokens that it meets; Lam is the norm of attention's Jacobian. *)
+Theorem claim_beyond_layer_local (gamma1 beta1 gamma2 beta2 : 'rV[R]_d.+1) (eps1 eps2 : R)
+    (LN1 := @tokenwise R L.+1 _ _ (ln gamma1 beta1 eps1))
+    (LN2 := @tokenwise R L.+1 _ _ (ln gamma2 beta2 eps2))
+    (rate := fun gamma eps (Y : state) =>
+       \big[Num.max/0]_i spectral (ln_jac gamma eps (row i Y))^T)
+    (Lam := fun U : state => opnorm norm norm ('d F U))
+    (bound := fun U : state => let B := ninfrms U * Num.sqrt d.+1%:R in
+       nO * \sum_h (spectral (WV h) +
+         (\big[Num.max/0]_i theta (row i (attention WQ WK tau visible h U))) / tau *
+         (2%:R * B ^+ 2 / Num.sqrt k%:R * spectral (WQ h) * spectral (WK h) * spectral (WV h))))
+    (pre := fun X : state => let Z := X + F (LN1 X) in Z + tokenwise G (LN2 Z))
+    (post := fun X : state => let Z := LN1 (X + F X) in LN2 (Z + tokenwise G Z)) :
+  (* The rates. *)
+  (forall (gamma : 'rV[R]_d.+1) eps (Y : state), 0 <= eps -> (forall i, 0 < sigma eps (row i Y)) ->
+     rate gamma eps Y <= \big[Num.max/0]_i (ninf gamma / sigma eps (row i Y))) /\
+  (forall U, Lam U <= bound U) /\
+  (* Pre-LN. *)
+  (forall X (Z := X + F (LN1 X)) (a := rate gamma1 eps1 X) (a' := rate gamma2 eps2 Z),
+     (forall i, 0 < sigma eps1 (row i X)) -> (forall i, 0 < sigma eps2 (row i Z)) ->
+     differentiable pre X ->
+     opnorm_le norm norm ('d pre X) ((1 + a * Lam (LN1 X)) * (1 + a' * LF)) /\
+     opnorm_le norm norm ('d pre X) ((1 + a * bound (LN1 X)) * (1 + a' * LF))) /\
+  (* Post-LN. *)
+  (forall X (Y := X + F X) (Y' := LN1 Y + tokenwise G (LN1 Y)) (a := rate gamma1 eps1 Y)
+     (a' := rate gamma2 eps2 Y'),
+     (forall i, 0 < sigma eps1 (row i Y)) -> (forall i, 0 < sigma eps2 (row i Y')) ->
+     differentiable post X ->
+     opnorm_le norm norm ('d post X) (a * a' * (1 + Lam X) * (1 + LF)) /\
+     opnorm_le norm norm ('d post X) (a * a' * (1 + bound X) * (1 + LF))).
+Proof.
+split; first by move=> gamma eps Y e0 s0; exact: ln_rate_le.
+split; first by move=> U; case: (mha_norm_bound WQ WK WV WO some_visible tau0 U).
+split=> [X Z a a' s1 s2 dif|X Y Y' a a' s1 s2 dif].
+  exact: (pre_layer_local some_visible tau0 G_lip s1 s2 dif).
+exact: (post_layer_local some_visible tau0 G_lip s1 s2 dif).
+Qed.
+
+Variables (J : nat) (gamma beta : 'I_J -> 'rV[R]_d.+1) (eps : 'I_J -> R).
+Hypothesis eps0 : forall j, 0 < eps j.
+Local Notation B_LN := (\big[Num.max/0]_j (ninf (gamma j) + ninf (beta j))).
+Local Notation L_LN := (\big[Num.max/0]_j (ninf (gamma j) / Num.sqrt (eps j))).
+
+(* Beyond Theorems 4.3 and 4.4: each LayerNorm with its own Lipschitz constant, the spectral norm of
+   Diag(gamma) P over sqrt(eps). J modules, of which the layer uses i and j. *)
+Theorem claim_beyond_layer_exact_constants (i j : 'I_J)
+    (LN := fun j => @tokenwise R L.+1 _ _ (ln (gamma j) (beta j) (eps j)))
+    (rate := fun (g : 'rV[R]_d.+1) e => spectral (diag_mx g *m projector R d)^T / Num.sqrt e)
+    (lam := fun j => rate (gamma j) (eps j))
+    (pre := fun X : state => let Z := X + F (LN i X) in Z + tokenwise G (LN j Z))
+    (post := fun X : state => let Z := LN i (X + F X) in LN j (Z + tokenwise G Z))
+    (single := fun j => gamma j != 0 /\ ~ exists a b, [/\ a != b,
+       `|gamma j 0 a| = ninf (gamma j) & `|gamma j 0 b| = ninf (gamma j)])
+    (LA := L_MHA B_LN) :
+  (forall g b e, 0 < e ->
+     is_lipschitz (@everywhere _) (@norm2 R d.+1) (@norm2 R d.+1) (ln g b e) (rate g e)) /\
+  [/\ lipschitz_on (@everywhere _) norm norm pre ((1 + lam i * LA) * (1 + lam j * LF)),
+      lipschitz_on (fun X : state => norm X <= B_LN) norm norm post
+        (lam i * lam j * (1 + LA) * (1 + LF)),
+      (1 + lam i * LA) * (1 + lam j * LF) <= (1 + L_LN * LA) * (1 + L_LN * LF) /\
+        lam i * lam j * (1 + LA) * (1 + LF) <= L_LN ^+ 2 * (1 + LA) * (1 + LF),
+      single i /\ 0 < LA \/ single j /\ 0 < LF ->
+        (1 + lam i * LA) * (1 + lam j * LF) < (1 + L_LN * LA) * (1 + L_LN * LF) &
+      single i \/ single j ->
+        lam i * lam j * (1 + LA) * (1 + LF) < L_LN ^+ 2 * (1 + LA) * (1 + LF)] /\
+  (* Attained, for an activation with its largest slope a at b and any values w of L_MHA and f a of
+     L_FFN: one head with W^K = 0. *)
+  (forall (act : R -> R) (a b w f : R), (forall s t, `|act s - act t| <= a * `|s - t|) ->
+     is_derive b 1 act a -> 0 <= a -> 0 <= w -> 0 <= f ->
+     let attend := fun WV WO : 'M[R]_d.+1 => mha (fun _ : 'I_1 => 0 : 'M[R]_d.+1)
+       (fun _ => 0 : 'M[R]_d.+1) (fun _ => WV) (fun _ => WO) tau visible : state -> state in
+     let attend_bound := fun (WV WO : 'M[R]_d.+1) B => spectral (\mxcol_(h < 1) WO) *
+       \sum_(h < 1) (spectral WV + 2%:R * d.+1%:R * B ^+ 2 / (tau * Num.sqrt d.+1%:R) *
+         spectral (0 : 'M[R]_d.+1) * spectral (0 : 'M[R]_d.+1) * spectral WV) in
+     let feed := fun (W1 W2 : 'M[R]_d.+1) b1 b2 =>
+       tokenwise (fun x => map_mx act (x *m W1 + b1) *m W2 + b2) : state -> state in
+     (forall g e (N := @tokenwise R L.+1 _ _ (ln g 0 e)), 0 < e ->
+        exists WV WO W1 W2 b1 b2,
+        [/\ forall B, attend_bound WV WO B = w, spectral W2 * a * spectral W1 = f * a &
+            is_lipschitz (@everywhere _) norm norm
+              (fun X => let Z := X + attend WV WO (N X) in Z + feed W1 W2 b1 b2 (N Z))
+              ((1 + rate g e * w) * (1 + rate g e * (f * a)))]) /\
+     (forall g e1 e2 B (N1 := @tokenwise R L.+1 _ _ (ln (ones d.+1) 0 e1))
+        (N2 := @tokenwise R L.+1 _ _ (ln g 0 e2)), 0 < e1 -> 0 < e2 -> 0 < B ->
+        exists WV WO W1 W2 b1 b2,
+        [/\ forall B, attend_bound WV WO B = w, spectral W2 * a * spectral W1 = f * a &
+            is_lipschitz (fun X : state => norm X <= B) norm norm
+              (fun X => let Z := N1 (X + attend WV WO X) in N2 (Z + feed W1 W2 b1 b2 Z))
+              (rate (ones d.+1) e1 * rate g e2 * (1 + w) * (1 + f * a))])).
+Proof.
+split; first by move=> g b e; exact: ln_lip_exact.
+split.
+  exact: (exact_layers WQ WK WV WO some_visible tau0 gamma beta eps0 G_lip i j).
+move=> act a b w f act_a act_b a0 w0 f0 attend attend_bound feed; split.
+  move=> g e N e0; have [V [O [W2 h]]] :=
+    ln_pre_attained some_visible tau0 act_a act_b a0 w0 f0 g e0.
+  by exists V, O, 1%:M, W2, (const_mx b), (- (map_mx act (const_mx b) *m W2)).
+move=> g e1 e2 B N1 N2 h1 h2 B0; have [V [O [W2 h]]] :=
+  ln_post_attained some_visible tau0 act_a act_b a0 w0 f0 g h1 h2 B0.
+by exists V, O, 1%:M, W2, (const_mx b), (- (map_mx act (const_mx b) *m W2)).
+Qed.
+
+(* Beyond Theorems 4.3 and 4.4: RMSNorm in the place of LayerNorm. *)
+Theorem claim_beyond_layer_rmsnorm (i j : 'I_J)
+    (RN := fun j => @tokenwise R L.+1 _ _ (rmsnorm (gamma j) (eps j)))
+    (B := \big[Num.max/0]_j ninf (gamma j)) (LA := L_MHA B)
+    (pre := fun X : state => let Z := X + F (RN i X) in Z + tokenwise G (RN j Z))
+    (post := fun X : state => let Z := RN i (X + F X) in RN j (Z + tokenwise G Z)) :
+  [/\ lipschitz_on (@everywhere _) norm norm pre ((1 + L_LN * LA) * (1 + L_LN * LF)),
+      lipschitz_on (fun X : state => norm X <= B) norm norm post
+        (L_LN ^+ 2 * (1 + LA) * (1 + LF)),
+      forall l (X : state), norm (RN l X) <= B,
+      forall l, is_lipschitz (@everywhere _) (@norm2 R d.+1) (@norm2 R d.+1)
+        (rmsnorm (gamma l) (eps l)) (ninf (gamma l) / Num.sqrt (eps l)) &
+      exists l, L_LN = ninf (gamma l) / Num.sqrt (eps l)] /\
+  (* Attained, for an activation with its largest slope a at b and any values w of L_MHA and f a of
+     L_FFN: one head with W^K = 0, for every gamma. *)
+  (forall (act : R -> R) (a b w f : R), (forall s t, `|act s - act t| <= a * `|s - t|) ->
+     is_derive b 1 act a -> 0 <= a -> 0 <= w -> 0 <= f ->
+     let attend := fun WV WO : 'M[R]_d.+1 => mha (fun _ : 'I_1 => 0 : 'M[R]_d.+1)
+       (fun _ => 0 : 'M[R]_d.+1) (fun _ => WV) (fun _ => WO) tau visible : state -> state in
+     let attend_bound := fun (WV WO : 'M[R]_d.+1) B => spectral (\mxcol_(h < 1) WO) *
+       \sum_(h < 1) (spectral WV + 2%:R * d.+1%:R * B ^+ 2 / (tau * Num.sqrt d.+1%:R) *
+         spectral (0 : 'M[R]_d.+1) * spectral (0 : 'M[R]_d.+1) * spectral WV) in
+     let feed := fun (W1 W2 : 'M[R]_d.+1) b1 b2 =>
+       tokenwise (fun x => map_mx act (x *m W1 + b1) *m W2 + b2) : state -> state in
+     forall g e (N := @tokenwise R L.+1 _ _ (rmsnorm g e)) (lam := ninf g / Num.sqrt e), 0 < e ->
+     (exists WV WO W1 W2 b1 b2,
+      [/\ forall B, attend_bound WV WO B = w, spectral W2 * a * spectral W1 = f * a &
+          is_lipschitz (@everywhere _) norm norm
+            (fun X => let Z := X + attend WV WO (N X) in Z + feed W1 W2 b1 b2 (N Z))
+            ((1 + lam * w) * (1 + lam * (f * a)))]) /\
+     (exists WV WO W1 W2 b1 b2,
+      [/\ forall B, attend_bound WV WO B = w, spectral W2 * a * spectral W1 = f * a &
+          is_lipschitz (fun X : state => norm X <= ninf g) norm norm
+            (fun X => let Z := N (X + attend WV WO X) in N (Z + feed W1 W2 b1 b2 Z))
+            (lam ^+ 2 * (1 + w) * (1 + f * a))])).
+Proof.
+split.
+  exact: (rms_layers WQ WK WV WO some_visible tau0 gamma eps0 G_lip i j).
+move=> act a b w f act_a act_b a0 w0 f0 attend attend_bound feed g e N lam e0.
+have [[V [O [W2 h]]] [V' [O' [W2' h']]]] :=
+  rms_attained some_visible tau0 act_a act_b a0 w0 f0 g e0.
+split; first by exists V, O, 1%:M, W2, (const_mx b), (- (map_mx act (const_mx b) *m W2)).
+by exists V', O', 1%:M, W2', (const_mx b), (- (map_mx act (const_mx b) *m W2')).
+Qed.
+
+End BeyondLayers.
+
+(* Beyond the paper: the exact Lipschitz constant of LayerNorm, for d + 1 entries. P is the
+   projector onto the centred vectors and N the norm of Diag(gamma) P. *)
+Theorem claim_beyond_ln_lipschitz (R : realType) d (gamma beta : 'rV[R]_d.+1) eps
+    (P := 1%:M - d.+1%:R^-1 *: outer (ones d.+1) (ones d.+1))
+    (N := spectral (diag_mx gamma *m P)^T) (f := \prod_i ('X - (gamma 0 i ^+ 2)%:P)) : 0 < eps ->
+  [/\ is_lipschitz (@everywhere _) (@norm2 R d.+1) (@norm2 R d.+1) (LayerNorm.ln gamma beta eps)
+        (N / Num.sqrt eps),
+      forall c, is_opnorm (@norm2 R d.+1) (@norm2 R d.+1)
+        ('d (LayerNorm.ln gamma beta eps) (c *: ones d.+1)) (N / Num.sqrt eps),
+      (0 < d)%N -> is_max (root f^`()) id (N ^+ 2),
+      d = 0%N -> N = 0 &
+      (0 < d)%N -> N / Num.sqrt eps = ninf gamma / Num.sqrt eps <->
+        exists i j, [/\ i != j, `|gamma 0 i| = ninf gamma & `|gamma 0 j| = ninf gamma]].
+Proof. exact: ln_lipschitz_whole. Qed.
+
+(* ---- Real numbers: over Coq's own reals, with Coq's ln, exp and sqrt ---- *)
+
+(* The example below Definition 3.1, over any ordered field; its entropy over the reals. *)
+Theorem claim_example_0401 :
+  (forall (R : realFieldType) (p := @Closed.example_0401 R),
+     [/\ simplex p, mass p (at_positions _ [:: 1; 2]%N) = 2%:R^-1 & theta p = 1]) /\
+  let H := entropy (Closed.example_0401 Rstruct.R_realFieldType) in
+  [/\ entropy (const_mx (4%:R)^-1 : 'rV[Rstruct.R_realFieldType]_4) = Rpower.ln 4,
+      (H < Rpower.ln 4)%real,
+      (Rabs (H - 1.1935) <= 0.00005)%real & (Rabs (H / Rpower.ln 4 - 0.8610) <= 0.00005)%real].
+Proof. exact: (conj example_0401_theta example_0401_entropy). Qed.
+
+(* Section 5 and Appendix D: the counts. *)
+Theorem claim_n_params :
+  layer_parameters 1280 5120 = 19665920%Z /\
+  parameters 1280 36 5120 50257 1024 true = 773615360%Z /\
+  parameters 1280 36 5120 50257 1024 false = 773612800%Z /\
+  forall final_norm,
+    prints (IZR (parameters 1280 36 5120 50257 1024 final_norm) / 1000000)%real 774%real 1%real.
+Proof. exact: parameters_counted. Qed.
+
+Theorem claim_n_micro : (2000 * 16 = 32000)%Z /\ (16 * 4 = 64)%Z /\ (4 * 500 = 2000)%Z.
+Proof. by []. Qed.
+
+Theorem claim_n_tokens : prints (2000 * 64 * 1024 / 1000000)%real 131%real 1%real.
+Proof. exact: tokens_counted. Qed.
+
+(* Table 1, the losses. *)
+Theorem claim_loss_pre :
+  prints (mean3 4.503 4.510 4.513)%real 4.509%real 0.001%real /\
+  prints (deviation3 4.503 4.510 4.513)%real 0.005%real 0.001%real.
+Proof. exact: pre_losses. Qed.
+
+Theorem claim_loss_post : exists x y z,
+  prints x 4.98%real 0.01%real /\ prints y 7.67%real 0.01%real /\ prints z 7.67%real 0.01%real /\
+  prints (mean3 x y z) 6.771%real 0.001%real /\
+  prints (deviation3 x y z) 1.551%real 0.001%real /\
+  x = 4.98%real /\ y = 7.6665%real /\ z = 7.6665%real.
+Proof. exact: post_losses. Qed.
+
+(* Table 1, the certificates. *)
+Theorem claim_cert_table x y z : (x <= 1)%real -> (y <= 1)%real -> (z <= 1)%real ->
+  prints (mean3 x y z) 0.99999%real 0.00001%real ->
+  (0.999955 <= x)%real /\ (0.999955 <= y)%real /\ (0.999955 <= z)%real.
+Proof. exact: table_certificates. Qed.
+
+(* Table 1, the spikes. *)
+Theorem claim_spikes_pre (a b c : nat) : (a <= b <= c)%N ->
+  prints (mean3 (INR a) (INR b) (INR c)) 9.0%real 0.1%real /\
+  prints (deviation3 (INR a) (INR b) (INR c)) 1.0%real 0.1%real <->
+  a = 8%N /\ b = 9%N /\ c = 10%N.
+Proof.
+by move=> /andP[/ssrnat.leP ab /ssrnat.leP bc]; exact: (@spikes_pre a b c (conj ab bc)).
+Qed.
+
+Theorem claim_spikes_post (a b c : nat) : (a <= b <= c)%N ->
+  prints (mean3 (INR a) (INR b) (INR c)) 35.3%real 0.1%real /\
+  prints (deviation3 (INR a) (INR b) (INR c)) 11.7%real 0.1%real <->
+  (a = 22%N /\ b = 40%N /\ c = 44%N) \/ (a = 25%N /\ b = 33%N /\ c = 48%N).
+Proof.
+by move=> /andP[/ssrnat.leP ab /ssrnat.leP bc]; exact: (@spikes_post a b c (conj ab bc)).
+Qed.
+
+Theorem claim_spikes_ratio x y : prints x 35.3%real 0.1%real -> prints y 9.0%real 0.1%real ->
+  prints (x / y)%real 3.9%real 0.1%real /\ prints (x / y)%real 4%real 1%real.
+Proof. exact: spike_ratio. Qed.
+
+(* Section 5, gradients. *)
+Theorem claim_grad_ratio : (forall x, (0 < x <= 0.000007)%real -> (5700 <= 0.04 / x)%real) /\
+  prints (Rpower.ln (0.04 / 0.000007) / Rpower.ln 10)%real 4%real 1%real.
+Proof. exact: gradient_ratio. Qed.
+
+(* Section 5, the lower tail of the certificates. *)
+Theorem claim_tail_5pct :
+  (forall (R : rcfType) n (p : 'rV[R]_n) t g, simplex p -> descending p t -> greedy_index p t g ->
+     certificate p t g < 8%:R / 9%:R ->
+     pmax p = (1 + Num.sqrt (1 - certificate p t g)) / 2%:R) /\
+  [/\ prints ((1 + R_sqrt.sqrt (1 - 0.26)) / 2)%real 0.930%real 0.001%real,
+      prints ((1 + R_sqrt.sqrt (1 - 0.35)) / 2)%real 0.903%real 0.001%real &
+      prints ((1 + R_sqrt.sqrt (1 - 0.58)) / 2)%real 0.824%real 0.001%real].
+Proof. exact: (conj (@weight_of_certificate) weights_of_the_tail). Qed.
+
+(* Beyond Theorem 4.3: the least Lipschitz constants of the activations. *)
+Theorem claim_beyond_activation_constants :
+  [/\ least_lip relu 1,
+      least_lip gelu ((1 + erf 1) / 2 + Rtrigo_def.exp (- 1) / R_sqrt.sqrt PI)%real,
+      (1.128904 < (1 + erf 1) / 2 + Rtrigo_def.exp (- 1) / R_sqrt.sqrt PI < 1.128905)%real,
+      (exists c, least_lip gelu_tanh c /\ (1.128993 < c < 1.128994)%real) &
+      (exists c, least_lip silu c /\ (1.099839 < c < 1.09984)%real)].
+Proof. by split; [exact: relu_lip | exact: gelu_lip | exact: gelu_figure | exact: gelu_tanh_lip |
+  exact: silu_lip]. Qed.
