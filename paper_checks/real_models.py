@@ -4,9 +4,9 @@
                                        [--texts 0] [--ratio 1.01] [--out DIR] [--figure FILE]
 
 writes one CSV for each length, real_models_24.csv and so on, with one row for each layer, each with
-its provenance, and a figure. Rows that stand in the CSV with the same settings are not computed
-again, so that a run may be interrupted and taken up. Length 256 takes hours and is asked for by
-itself: --lengths 256.
+its provenance, and a figure of all tables that are in the folder then. Rows that stand in the CSV
+with the same settings are not computed again, so that a run may be interrupted and taken up. Length
+256 takes about a minute a layer and is asked for by itself: --lengths 256.
 
 Bounds, certified norm and exact θ are those of `theory.layer_figures`. Models and text come out of
 installed Python packages (`make weights`); nothing is downloaded.
@@ -19,6 +19,7 @@ import hashlib
 import io
 import json
 import platform
+import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -157,7 +158,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     figure = options.figure or options.out / "real_models.png"
     if not figure.resolve().parent.is_dir():
         made.error(f"--figure {figure}: there is no such folder")
-    tables: dict[int, list[Row]] = {}
+    asked = 0
     try:
         for length in options.lengths:
             selection = Selection(
@@ -167,20 +168,21 @@ def main(argv: Sequence[str] | None = None) -> int:
                 texts=options.texts,
                 ratio=options.ratio,
             )
-            tables[length] = tabulate(selection, options.out)
+            asked += tabulate(selection, options.out)
+        tables = tables_in(options.out)
     except (MissingWeights, ValueError) as error:
         print(f"real_models: {error}", file=sys.stderr)
         return 2
     draw(tables, figure)
-    print(f"{sum(map(len, tables.values()))} rows in {options.out}; figure: {figure}")
+    print(f"{asked} rows in {options.out}; figure: {figure}")
     return 0
 
 
 # ---------------------------------------------------------------------------------- the table
 
 
-def tabulate(selection: Selection, folder: Path) -> list[Row]:
-    """Complete the CSV of one length; return the rows that were asked for.
+def tabulate(selection: Selection, folder: Path) -> int:
+    """Complete the CSV of one length; return the number of rows that were asked for.
 
     Raises:
         MissingWeights: a package is not installed.
@@ -203,12 +205,27 @@ def tabulate(selection: Selection, folder: Path) -> list[Row]:
             progress.advance(task)
     if missing or not path.with_suffix(".json").exists():
         write_provenance(path, selection.length)
-    return [rows[key] for key in wanted]
+    return len(wanted)
 
 
 def table_path(folder: Path, length: int) -> Path:
     """The CSV of one length."""
     return folder / f"real_models_{length}.csv"
+
+
+def tables_in(folder: Path) -> dict[int, list[Row]]:
+    """The rows of every table in a folder, by length, the shortest first.
+
+    Raises ValueError as `read_table` does.
+    """
+    lengths = [
+        int(found[1])
+        for path in folder.glob("real_models_*.csv")
+        if (found := re.fullmatch(r"real_models_(\d+)\.csv", path.name))
+    ]
+    return {
+        length: list(read_table(table_path(folder, length)).values()) for length in sorted(lengths)
+    }
 
 
 def wanted_rows(selection: Selection) -> Iterator[Key]:

@@ -132,6 +132,22 @@ def test_a_run_computes_what_is_missing_and_draws(
     assert record["sha256"] == digest
 
 
+def test_the_figure_shows_every_table_of_the_folder(
+    tmp_path: Path, weights: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn = []
+    monkeypatch.setattr(real_models, "draw", lambda tables, path: drawn.append(tables))
+    for length in ("5", "4"):
+        call = ["--models", "minilm", "--lengths", length, "--layers", "0", "--out", str(tmp_path)]
+        assert real_models.main(call) == 0
+    assert [list(tables) for tables in drawn] == [[5], [4, 5]]
+    assert [row["length"] for rows in drawn[1].values() for row in rows] == ["4", "5"]
+    # A table of another kind is named, and the figure left alone.
+    (tmp_path / "real_models_9.csv").write_text("a,b\n", encoding="utf-8")
+    assert real_models.main(call) == 2
+    assert len(drawn) == 2
+
+
 def test_the_committed_table_is_not_computed_again(
     tmp_path: Path, weights: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
