@@ -19,6 +19,9 @@ From AttentionSensitivity Require Import CovarianceBound.
 From AttentionSensitivity Require Import LNRank PostRank PreGauge Share Pointwise.
 From AttentionSensitivity Require Import LayerBounds SpectralMax LayerAttained LayerExact.
 From AttentionSensitivity Require Import LNCritical Slopes Figures Numbers.
+From AttentionSensitivity Require Import FreeAlgebra Notions Remarks ZeroKeys Masks.
+From AttentionSensitivity Require Import Bracket Coarse Relaxation RelaxationFigures.
+From AttentionSensitivity Require Import Varieties Gated Gauss.
 Set Implicit Arguments.
 Unset Strict Implicit.
 Unset Printing Implicit Defensive.
@@ -1691,3 +1694,707 @@ Theorem claim_beyond_activation_constants :
       (exists c, least_lip silu c /\ (1.099839 < c < 1.09984)%real)].
 Proof. by split; [exact: relu_lip | exact: gelu_lip | exact: gelu_figure | exact: gelu_tanh_lip |
   exact: silu_lip]. Qed.
+
+(* ---- Sections 2 and 4: definitions, facts and remarks ---- *)
+
+(* Section 2.1, first operation: LayerNorm with statistics per token. The derivative of entry (i, j)
+   along any change H of the other tokens is 0, so by every entry (k, l) of another token. *)
+Theorem claim_fact_ln_tokenwise (R : realType) L d (gamma beta : 'rV[R]_d.+1) (eps : R)
+    (LN := @tokenwise R L.+1 _ _ (ln gamma beta eps)) (X : 'M[R]_(L.+1, d.+1)) i :
+  row i (LN X) = ln gamma beta eps (row i X) /\
+  (forall Y : 'M[R]_(L.+1, d.+1), row i Y = row i X -> row i (LN Y) = row i (LN X)) /\
+  (forall (H : 'M[R]_(L.+1, d.+1)) j, row i H = 0 -> is_derive X H (fun Y => LN Y i j) 0) /\
+  (forall k l j, k != i -> is_derive X (delta_mx k l) (fun Y => LN Y i j) 0) /\
+  (forall k, k != i ->
+     row i (LN (\matrix_r (if r == k then 2%:R *: row r X else row r X))) = row i (LN X)).
+Proof.
+split; first exact: row_tokenwise.
+split; first by move=> Y YX; rewrite !row_tokenwise YX.
+split; first by move=> H j; exact: ln_no_other_token.
+split=> [k l j ki|k ki]; last by rewrite !row_tokenwise rowK eq_sym (negbTE ki).
+by apply: ln_no_other_token; apply/rowP => c; rewrite !mxE eq_sym (negbTE ki).
+Qed.
+
+(* Definition 2.1, part 1, for any norms N and M: Lip(f; D) is the supremum of the quotients, which
+   is 0 where D has no two points (sup of the empty set is 0 here). *)
+Theorem claim_definition_2_1_part_1 (R : realType) (V W : lmodType R) (N : V -> R) (M : W -> R)
+    (quotients := fun (D : V -> Prop) (f : V -> W) => [set M (f z.1 - f z.2) / N (z.1 - z.2) |
+       z in [set z : V * V | D z.1 /\ D z.2 /\ z.1 <> z.2]]%classic)
+    (Lip := fun D f => sup (quotients D f)) : is_norm N -> is_norm M ->
+  (* A single point; the least constant where there is one, and there is none where the quotients
+     are unbounded. *)
+  (forall (f : V -> W) x, Lip (fun y => y = x) f = 0) /\
+  (forall D f, (exists C, lipschitz_on D N M f C) <-> has_ubound (quotients D f)) /\
+  (forall D f C, lipschitz_on D N M f C ->
+     [/\ 0 <= Lip D f, forall x y, D x -> D y -> M (f x - f y) <= Lip D f * N (x - y) &
+         Lip D f <= C]) /\
+  (* Affine maps on the whole space: the induced norm of the linear part. *)
+  (forall (T : {linear V -> W}) (b : W) C,
+     (lipschitz_on (@everywhere _) N M (fun x => T x + b) C <-> opnorm_le N M T C) /\
+     (opnorm_le N M T C -> is_opnorm N M T (Lip (@everywhere _) (fun x => T x + b)))).
+Proof.
+move=> NN MM; split=> [f x|].
+  rewrite /Lip (_ : quotients _ _ = classical_sets.set0) ?sup0 // predeqE => q; split=> //.
+  by move=> [[y z]] /= [-> [->]].
+split; first by move=> D f; exact: lip_finite.
+split=> [D f C fC|T b C]; first by have [[h1 h2] h3] := lip_least NN MM fC; split=> //; exact: h3.
+split=> [|TC]; first exact: affine_lipschitz.
+by have [op e] := affine_lip NN MM b TC; rewrite /Lip -[sup _]/(lip_sup N M _ _) e.
+Qed.
+
+(* Definition 2.1, part 2. Layers l, ..., l + n - 1 of f; the Jacobian of layer l + k is taken at
+   the state that it sees, and `fcomp` applies that of the earliest layer first. N is any norm; the
+   spectral norm of a map of states is the one induced by Frobenius. *)
+Theorem claim_definition_2_1_part_2 (R : realType) :
+  (forall (V : normedModType R) (f : nat -> V -> V) l n x (F := run f l n)
+     (Jac := fun k => 'd (f (l + k)%N) (run f l k x) : V -> V),
+     (forall k, (k < n)%N -> differentiable (f (l + k)%N) (run f l k x)) ->
+     differentiable F x /\ 'd F x = fcomp Jac n :> (V -> V) /\
+     forall N : V -> R, is_norm N ->
+       (forall k, (k < n)%N -> exists c, opnorm_le N N (Jac k) c) ->
+       is_opnorm N N ('d F x) (opnorm N N ('d F x)) /\
+       opnorm N N ('d F x) <= \prod_(k < n) opnorm N N (Jac k)) /\
+  (* On states every Jacobian is bounded in both norms. *)
+  (forall L d (T : {linear 'M[R]_(L.+1, d.+1) -> 'M[R]_(L.+1, d.+1)}),
+     (exists c, opnorm_le (@frob R L.+1 d.+1) (@frob R L.+1 d.+1) T c) /\
+     (exists c, opnorm_le (@ninfrms R L.+1 d.+1) (@ninfrms R L.+1 d.+1) T c)) /\
+  (* One head that attends to a single key, in any number of layers. *)
+  (forall L d k n (key : 'I_L.+1) (WQ WK : 'M[R]_(d.+1, k)) (WV : 'M[R]_(d.+1, n))
+     (WO : 'M[R]_(n, d.+1)) tau l m (X : 'M[R]_(L.+1, d.+1))
+     (attend := mha (fun _ : 'I_1 => WQ) (fun _ => WK) (fun _ => WV) (fun _ => WO) tau
+        (fun _ j => j == key))
+     (F := run (fun _ => attend) l m.+1), WV *m WO = 1%:M ->
+     [/\ differentiable F X, forall Y, 'd F X Y = \matrix_i row key Y,
+         is_opnorm (@ninfrms R L.+1 d.+1) (@ninfrms R L.+1 d.+1) ('d F X) 1 &
+         is_opnorm (@frob R L.+1 d.+1) (@frob R L.+1 d.+1) ('d F X) (Num.sqrt L.+1%:R)]).
+Proof.
+split=> [V f l n x F Jac reg|].
+  have h := run_chain_rule reg; split; first by case: h.
+  split; first exact: (@diff_val _ _ _ _ _ _ _ h).
+  by move=> N NN bnd; exact: sensitivity_le.
+split; first exact: states_bounded.
+by move=> L d k n key WQ WK WV WO tau l m X attend F VO; exact: single_key_sensitivity.
+Qed.
+
+(* Definition 2.1, part 3. `word K w` is the word w in the free algebra over K, as the function of
+   its coefficients, and `free_mul` the convolution; W lists the words with at least two letters,
+   each of which has later letters on the left. *)
+Theorem claim_definition_2_1_part_3 n (letters := rev (enum 'I_n))
+    (W := [seq mask b letters | b <- choices (size letters) & (2 <= count id b)%N]) :
+  [/\ uniq W, size W = (2 ^ n - n - 1)%N &
+      forall w, (w \in W) = (2 <= size w)%N && sorted (fun i j : 'I_n => j < i)%N w] /\
+  (* (I + J_n) ... (I + J_1) in the free algebra, and for elements of any ring. *)
+  (forall (K : ringType) (w : seq 'I_n),
+     foldr (fun k => free_mul (free_add (word K [::]) (word K [:: k]))) (word K [::]) letters w =
+     word K [::] w + \sum_(k < n) word K [:: k] w + \sum_(v <- W) word K v w) /\
+  (forall (A : ringType) (J : 'I_n -> A), \prod_(k <- letters) (1 + J k) =
+     1 + \sum_(k < n) J k + \sum_(v <- W) \prod_(k <- v) J k) /\
+  (* The additive identity path: here, and not with a LayerNorm (letter inl k) on every residual. *)
+  (forall K : ringType, identity_path
+     (foldr (fun k => free_mul (free_add (word K [::]) (word K [:: k]))) (word K [::]) letters)) /\
+  (forall K : ringType, (0 < n)%N -> ~~ identity_path
+     (foldr (fun k => free_mul (free_mul (word K [:: inl k])
+        (free_add (word K [::]) (word K [:: inr k])))) (word K [::]) letters)) /\
+  (* The size of the product: any value; and (1 - t)^n in every norm for J_k = - t I. *)
+  (forall (A : ringType) m (M : A),
+     exists J : 'I_m.+1 -> A, \prod_(k <- rev (enum 'I_m.+1)) (1 + J k) = M) /\
+  (forall (R : rcfType) (V : lmodType R) (N : V -> R) (t : R) (x : V), is_norm N -> x != 0 ->
+     t <= 1 -> is_opnorm N N (iter n (fun y : V => y + (- t) *: y)) ((1 - t) ^+ n)).
+Proof.
+split; first exact: remainder_words.
+split; first by move=> K w; exact: free_expansion.
+split; first exact: ring_expansion.
+split; first by move=> K; exact: bare_identity.
+split.
+  move=> K n0; apply: no_identity_path; rewrite -size_eq0 size_later_first.
+  by rewrite -lt0n.
+split; first by move=> A m M; exact: any_product.
+by move=> R V N t x NN x0 t1; exact: shrinking_product NN x0 t1.
+Qed.
+
+(* Section 4.1, after Corollary 4.2: its constant is a value term and an attention term with the
+   coefficient 2 d B^2/sqrt(d_h), whatever L is, and how both scale. *)
+Theorem claim_discussion_4_1_width (R : realType)
+    (coef := fun (width size : nat) (B : R) => 2%:R * width%:R * B ^+ 2 / Num.sqrt size%:R) :
+  (forall H d k n (tau : R)
+     (value := fun (WV : 'I_H -> 'M[R]_(d.+1, n)) (WO : 'I_H -> 'M[R]_(n, d.+1)) =>
+        spectral (\mxcol_h WO h) * \sum_h spectral (WV h))
+     (scored := fun (WQ WK : 'I_H -> 'M[R]_(d.+1, k)) (WV : 'I_H -> 'M[R]_(d.+1, n))
+        (WO : 'I_H -> 'M[R]_(n, d.+1)) B => spectral (\mxcol_h WO h) *
+        \sum_h (coef d.+1 k B / tau * spectral (WQ h) * spectral (WK h) * spectral (WV h)))
+     WQ WK WV WO, 0 < tau ->
+     (forall L (visible : 'I_L.+1 -> 'I_L.+1 -> bool) B, (forall i, exists j, visible i j) ->
+        lipschitz_on (fun U : 'M[R]_(L.+1, d.+1) => ninfrms U <= B) (@ninfrms R L.+1 d.+1)
+          (@ninfrms R L.+1 d.+1) (mha WQ WK WV WO tau visible)
+          (value WV WO + scored WQ WK WV WO B)) /\
+     forall c B,
+       value (fun h => c *: WV h) (fun h => c *: WO h) = c ^+ 2 * value WV WO /\
+       scored (fun h => c *: WQ h) (fun h => c *: WK h) (fun h => c *: WV h)
+         (fun h => c *: WO h) B = c ^+ 4 * scored WQ WK WV WO B) /\
+  (forall width size B c,
+     [/\ coef width size (c * B) = c ^+ 2 * coef width size B,
+         coef width size 1 = 2%:R * (width%:R / Num.sqrt size%:R) & coef 1280%N 64%N 1 = 320%:R]).
+Proof.
+split=> [H d k n tau value scored WQ WK WV WO t0|width size B c]; last exact: coefficient_scales.
+split=> [L visible B sv|c B]; first exact: terms_lipschitz.
+exact: terms_scale.
+Qed.
+
+(* Section 4.2, first paragraph. B is at least |gamma|_inf + |beta|_inf of every LayerNorm; eps > 0,
+   or no token that the LayerNorm meets is constant. X l is the state after l sublayers of a post-LN
+   stack with any branches G. *)
+Theorem claim_claim_4_2_inputs (R : realType) L :
+  (forall d (gamma beta : nat -> 'rV[R]_d.+1) (eps : nat -> R) (B : R)
+     (LN := fun k => @tokenwise R L.+1 _ _ (ln (gamma k) (beta k) (eps k)))
+     (regular := fun k (Y : 'M[R]_(L.+1, d.+1)) =>
+        0 < eps k \/ 0 <= eps k /\ forall i a, row i Y <> a *: ones d.+1),
+     (forall k, ninf (gamma k) + ninf (beta k) <= B) ->
+     (forall k Y, regular k Y -> ninfrms (LN k Y) <= B) /\
+     (forall (G : nat -> 'M[R]_(L.+1, d.+1) -> 'M[R]_(L.+1, d.+1)) X0 l
+        (X := fun l => run (fun k Y => LN k (Y + G k Y)) 0 l X0),
+        X l.+1 = LN l (X l + G l (X l)) /\
+        (regular l (X l + G l (X l)) -> ninfrms (X l.+1) <= B))) /\
+  (* Attained, with eps = 0: by every state without constant tokens for gamma = a 1 and beta = 0, so
+     by post-LN states with any branches; and at even widths with any |gamma| = a and |beta| = b. *)
+  (forall d (a : R) (Y : 'M[R]_(L.+1, d.+1)), 0 <= a -> (forall i c, row i Y <> c *: ones d.+1) ->
+     ninf (a *: ones d.+1) + ninf (0 : 'rV[R]_d.+1) = a /\
+     ninfrms (tokenwise (ln (a *: ones d.+1) 0 0) Y) = a) /\
+  (forall m (a b : R), 0 <= a -> 0 <= b ->
+     exists (gamma beta : 'rV[R]_m.*2.+2) (Y : 'M[R]_(L.+1, m.*2.+2)),
+     [/\ ninf gamma = a, ninf beta = b, forall i c, row i Y <> c *: ones m.*2.+2 &
+         ninfrms (tokenwise (ln gamma beta 0) Y) = a + b]).
+Proof.
+split=> [d gamma beta eps B LN regular gB|].
+  have B0 : 0 <= B by apply: le_trans (gB 0%N); rewrite addr_ge0 ?ninf_ge0.
+  have le k Y : regular k Y -> ninfrms (LN k Y) <= B.
+    by move=> reg; exact: ln_state_magnitude reg B0 (gB k).
+  split=> // G X0 l X; have XE : X l.+1 = LN l (X l + G l (X l)) by rewrite /X run_last.
+  by split=> // reg; rewrite XE; exact: le.
+split=> [d a Y a0 Y0|m a b a0 b0]; last exact: ln_inputs_attained_shift.
+split; last exact: ln_inputs_attained.
+by rewrite ninf_const // -(scale0r (ones d.+1)) ninf_const // addr0.
+Qed.
+
+(* Section 4.2, last paragraph: layers with equal modules, gamma = 1 and beta = 0 in both
+   LayerNorms, W^K = 0, W^V W^O = w I (over all heads together), no feed-forward network. *)
+Theorem claim_claim_4_2_no_sep (R : realType) (d : nat) (eps : R) : 0 < eps ->
+  (forall H L k n (WQ : 'I_H -> 'M[R]_(d.+2, k)) (WV : 'I_H -> 'M[R]_(d.+2, n))
+     (WO : 'I_H -> 'M[R]_(n, d.+2)) (tau w : R) (visible : 'I_L.+1 -> 'I_L.+1 -> bool)
+     (norm := @ninfrms R L.+1 d.+2) (F := mha WQ (fun=> 0) WV WO tau visible)
+     (LN := @tokenwise R L.+1 _ _ (ln (ones d.+2) 0 eps))
+     (feed := @tokenwise R L.+1 _ _ (fun=> 0 : 'rV[R]_d.+2))
+     (pre := fun X => let Z := X + F (LN X) in Z + feed (LN Z))
+     (post := fun X => let Z := LN (X + F X) in LN (Z + feed Z)),
+     (forall i, exists j, visible i j) -> \sum_h WV h *m WO h = w%:M ->
+     (w = 0 -> is_lipschitz (@everywhere _) norm norm pre 1 /\
+               is_lipschitz (@everywhere _) norm norm post eps^-1) /\
+     (w = -1 -> (L = 0)%N -> is_lipschitz (@everywhere _) norm norm post 0 /\
+        exists2 c, is_lipschitz (@everywhere _) norm norm pre c & 1 <= c)) /\
+  (* So both orders occur: one head, one token. *)
+  (forall w, exists (WQ WV WO : 'M[R]_d.+2), WV *m WO = w%:M /\ forall tau
+     (norm := @ninfrms R 1 d.+2)
+     (F := mha (fun _ : 'I_1 => WQ) (fun _ => 0 : 'M[R]_d.+2) (fun _ => WV) (fun _ => WO) tau
+        (fun _ _ : 'I_1 => true))
+     (LN := @tokenwise R 1 _ _ (ln (ones d.+2) 0 eps))
+     (feed := @tokenwise R 1 _ _ (fun=> 0 : 'rV[R]_d.+2))
+     (pre := fun X => let Z := X + F (LN X) in Z + feed (LN Z))
+     (post := fun X => let Z := LN (X + F X) in LN (Z + feed Z)),
+     (w = 0 -> eps < 1 -> exists a b, [/\ is_lipschitz (@everywhere _) norm norm pre a,
+        is_lipschitz (@everywhere _) norm norm post b & a < b]) /\
+     (w = -1 -> exists a b, [/\ is_lipschitz (@everywhere _) norm norm pre a,
+        is_lipschitz (@everywhere _) norm norm post b & b < a])).
+Proof.
+move=> e0.
+have all H L k n (WQ : 'I_H -> 'M[R]_(d.+2, k)) (WV : 'I_H -> 'M[R]_(d.+2, n))
+    (WO : 'I_H -> 'M[R]_(n, d.+2)) (tau w : R) (visible : 'I_L.+1 -> 'I_L.+1 -> bool)
+    (norm := @ninfrms R L.+1 d.+2) : (forall i, exists j, visible i j) ->
+    \sum_h WV h *m WO h = w%:M ->
+    (w = 0 -> is_lipschitz (@everywhere _) norm norm (bare_pre WQ WV WO tau eps visible) 1 /\
+      is_lipschitz (@everywhere _) norm norm (bare_post WQ WV WO tau eps visible) eps^-1) /\
+    (w = -1 -> (L = 0)%N ->
+      is_lipschitz (@everywhere _) norm norm (bare_post WQ WV WO tau eps visible) 0 /\
+      exists2 c, is_lipschitz (@everywhere _) norm norm (bare_pre WQ WV WO tau eps visible) c &
+        1 <= c).
+  move=> sv VO; split=> [w0|w1 L0].
+    split; first exact: (pre_without_attention WQ tau eps visible VO w0).
+    by apply: post_without_attention => //; rewrite VO w0.
+  split; first exact: (post_cancelled WQ tau eps sv VO w1 L0).
+  exact: (pre_constant WQ tau sv VO e0).
+split=> [H L k n WQ WV WO tau w visible norm F LN feed pre post sv VO|w].
+  exact: (all H L k n WQ WV WO tau w visible sv VO).
+exists 0, w%:M, 1%:M; split=> [|tau norm F LN feed pre post]; first by rewrite mulmx1.
+have [h0 h1] := all 1%N 0%N d.+2 d.+2 (fun _ => 0) (fun _ => w%:M) (fun _ => 1%:M) tau w
+  (fun _ _ => true) (fun i => ex_intro _ i isT) (etrans (big_ord1 _ _) (mulmx1 _)).
+split=> [w0 e1|w1].
+  have [p q] := h0 w0; exists 1, eps^-1; split; [exact: p | exact: q |].
+  by rewrite invf_gt1.
+have [q [c p c1]] := h1 w1 erefl; exists c, 0; split; [exact: p | exact: q |].
+by apply: lt_le_trans c1; exact: ltr01.
+Qed.
+
+(* Section 4.4: stacks of n attention sublayers at equal constant tokens (a in all coordinates)
+   whose Jacobians multiply a centred v, the same in every token, by r^n; here for every eps, tau,
+   mask and centred v. Of a gradient g that is passed back, J^T g, the part along it is so, too. *)
+Theorem claim_discussion_4_4 (R : realType) L d (r eps tau : R)
+    (visible : 'I_L.+1 -> 'I_L.+1 -> bool) (LN := @tokenwise R L.+1 _ _ (ln (ones d.+2) 0 eps))
+    (attend := fun WV : 'M[R]_d.+2 => mha (fun _ : 'I_1 => 0 : 'M[R]_d.+2)
+       (fun _ => 0 : 'M[R]_d.+2) (fun _ => WV) (fun _ => 1%:M) tau visible) :
+  0 <= r -> 0 < eps -> (forall i, exists j, visible i j) ->
+  (exists2 v : 'rV[R]_d.+2, v != 0 & \sum_j v 0 j = 0) /\
+  exists WV1 WV2 : 'M[R]_d.+2, forall n,
+    let pre := run (fun _ X => X + attend WV1 (LN X)) 0 n in
+    let post := run (fun _ X => LN (X + attend WV2 X)) 0 n in
+    forall a (X := \matrix_i (a *: ones d.+2) : 'M[R]_(L.+1, d.+2)) v
+      (V := \matrix_i v : 'M[R]_(L.+1, d.+2)), \sum_j v 0 j = 0 ->
+    forall F, F = pre \/ F = post ->
+    [/\ differentiable F X, 'd F X V = r ^+ n *: V &
+        forall g, inner V (vec_mx (mxvec g *m (lin_mx ('d F X))^T)) = r ^+ n * inner V g].
+Proof.
+move=> r0 e0 sv; split.
+  have [v [v1 v0]] := centred_unit R d; exists v; last by rewrite -dot_ones.
+  by apply/eqP => v_0; move: v1; rewrite v_0 norm2_0 => /eqP; rewrite eq_sym oner_eq0.
+exists ((r - 1) * Num.sqrt eps)%:M, (r * Num.sqrt eps - 1)%:M.
+move=> n pre post a X v V; rewrite -dot_ones => v0 F FE.
+have VO (w : R) : \sum_(h < 1) w%:M *m 1%:M = w%:M :> 'M[R]_d.+2 by rewrite big_ord1 mulmx1.
+have [Fd FV] : differentiable F X /\ 'd F X V = r ^+ n *: V.
+  case: FE => ->; first exact: (pre_any_rate (fun _ => 0) tau sv (VO _) e0 n 0 a erefl v0).
+  exact: (post_any_rate (fun _ => 0) tau sv (VO _) e0 n 0 a erefl v0).
+split=> // g; rewrite -[vec_mx _]/(transposed ('d F X) g) -transposed_adjoint FV.
+by rewrite /inner mulr_sumr; apply: eq_bigr => i _; rewrite linearZ dotZl.
+Qed.
+
+(* Section 5, relation to Theorem 4.1. A batch of nB sequences U_b, each with a length and a mask of
+   its own; the sample I of rows of attention weights, row x being row i x of head h x on sequence
+   b x, each with its greedy certificate; theta~_h(U_b) is the largest theta of a row of a head. *)
+Theorem claim_claim_pooled_max (R : realType) nB H d k (L : 'I_nB -> nat)
+    (WQ WK : 'I_H -> 'M[R]_(d.+1, k)) (tau : R)
+    (visible : forall b, 'I_(L b).+1 -> 'I_(L b).+1 -> bool)
+    (U : forall b, 'M[R]_((L b).+1, d.+1))
+    (A := fun b h => attention WQ WK tau (visible b) h (U b))
+    (thetat := fun b h => \big[Num.max/0]_i theta (row i (A b h)))
+    (I : finType) (b : I -> 'I_nB) (h : I -> 'I_H) (i : forall x, 'I_(L (b x)).+1)
+    (p := fun x => row (i x) (A (b x) (h x)))
+    (t : forall x, seq 'I_(L (b x)).+1) (g : I -> nat) :
+  (forall x, descending (p x) (t x)) -> (forall x, greedy_index (p x) (t x) (g x)) ->
+  let top := \big[Num.max/0]_b \big[Num.max/0]_h thetat b h in
+  (forall x, certificate (p x) (t x) (g x) <= top) /\
+  \big[Num.max/0]_x certificate (p x) (t x) (g x) <= top.
+Proof.
+move=> dt _ top; have le x : certificate (p x) (t x) (g x) <= top.
+  apply: le_trans (certificate_le (dt x) _) _.
+  apply: le_trans (bigmax0_ge (fun i => theta (row i (A (b x) (h x)))) (i x)) _.
+  apply: le_trans (bigmax0_ge (thetat (b x)) (h x)) _.
+  exact: (bigmax0_ge (fun b => \big[Num.max/0]_h thetat b h)).
+by split=> //; apply: bigmax0_le => //; exact: bigmax0_ge0.
+Qed.
+
+(* Section 4.1, architectural assumptions. A row of attention is the masked softmax p of its scores:
+   0 at the hidden keys and on the visible ones, in order, their softmax. *)
+Theorem claim_assumption_biasfree_eval_mask (R : realType)
+    (masked := fun n (tau : R) (visible : 'I_n -> bool) (u : 'rV[R]_n) => \row_j
+       ((visible j)%:R * expR (u 0 j / tau) / \sum_l (visible l)%:R * expR (u 0 l / tau)))
+    (on := fun n (S : {set 'I_n}) (u : 'rV[R]_n) => \row_(k < #|S|) u 0 (enum_val k)) :
+  (forall H L d k (WQ WK : 'I_H -> 'M[R]_(d.+1, k)) tau (visible : 'I_L.+1 -> 'I_L.+1 -> bool)
+     h (U : 'M[R]_(L.+1, d.+1)) i,
+     row i (attention WQ WK tau visible h U) =
+     masked _ tau (visible i) (row i (scores WQ WK h U))) /\
+  (forall n tau (visible : 'I_n.+1 -> bool) u (p := masked _ tau visible)
+     (S := [set j | visible j]), 0 < tau -> (exists j, visible j) ->
+     [/\ (forall j, ~~ visible j -> p u 0 j = 0) /\ on _ S (p u) = softmax tau (on _ S u),
+         is_diff u p (app (tau^-1 *: (diag_mx (p u) - outer (p u) (p u)))),
+         (* Hidden keys have zero derivative. *)
+         forall l, ~~ visible l -> 'd p u (delta_mx 0 l) = 0,
+         (* The Jacobian on the visible ones. *)
+         forall j l : 'I_#|S|, 'd p u (delta_mx 0 (enum_val l)) 0 (enum_val j) =
+           (tau^-1 *: (diag_mx (on _ S (p u)) - outer (on _ S (p u)) (on _ S (p u)))) j l &
+         theta (on _ S (p u)) = theta (p u)]) /\
+  (forall n (p : 'rV[R]_n), theta (on _ [set j | p 0 j != 0] p) = theta p) /\
+  (* With a bias on the queries: the formula of Theorem 4.1 is less than the norm. One head, two
+     tokens of width 1, tau = 1, no mask. *)
+  (exists (WQ WK WV WO : 'M[R]_1) (bQ : 'rV[R]_1) (U : 'M[R]_(2, 1)),
+     let query := fun (_ : 'I_1) (_ : 'I_2) (x : 'rV[R]_1) => x *m WQ + bQ in
+     let key := fun (_ : 'I_1) (_ : 'I_2) (x : 'rV[R]_1) => x *m WK in
+     let kappa := (1 * Num.sqrt 1%:R)^-1 in
+     let visible := fun (_ : 'I_1) (_ _ : 'I_2) => true in
+     let F := token_mha query key (fun _ => WV) (fun=> 0) (fun _ => WO) 0 kappa visible in
+     let thetah := fun h => \big[Num.max/0]_i theta (token_weights query key kappa visible h U i) in
+     let B := ninfrms U * Num.sqrt 1%:R in
+     let formula := spectral (\mxcol_(h < 1) WO) * \sum_(h < 1) (spectral WV + thetah h / 1 *
+       (2%:R * B ^+ 2 / Num.sqrt 1%:R * spectral WQ * spectral WK * spectral WV)) in
+     differentiable F U /\ formula < opnorm (@ninfrms R 2 1) (@ninfrms R 2 1) ('d F U)).
+Proof.
+split=> [H L d k WQ WK tau visible h U i|].
+  apply/rowP => j; rewrite [LHS]mxE [LHS]mxE [RHS]mxE [row i _ 0 j]mxE; congr (_ / _).
+  by apply: eq_bigr => l _; rewrite [row i _ 0 l]mxE.
+split=> [n tau visible u p S _ sv|].
+  have dE l j : 'd p u (delta_mx 0 l) 0 j = (p u 0 j * (j == l)%:R - p u 0 j * p u 0 l) / tau.
+    exact: masked_derivative sv u l j.
+  split.
+  - by split; [move=> j; exact: masked_hidden | exact: restrict_masked].
+  - exact: masked_differential.
+  - move=> l hl; apply/rowP => j; have p0 : p u 0 l = 0 by exact: masked_hidden.
+    rewrite dE p0 mulr0 subr0 [RHS]mxE; have [->|_] := eqVneq j l; last by rewrite mulr0 mul0r.
+    by rewrite p0 !mul0r.
+  - move=> j l; rewrite dE (inj_eq enum_val_inj) mulrC mxE [in RHS]mxE [in RHS]mxE; congr (_ * _).
+    rewrite [X in _ = _ + X]mxE outerE !mxE; congr (_ - _); have [->|_] := eqVneq j l.
+      by rewrite mulr1.
+    by rewrite mulr0.
+  - apply: theta_restrict => j; rewrite inE => hj; exact: masked_hidden.
+split=> [n p|]; first by apply: theta_restrict => j; rewrite inE negbK => /eqP.
+by exists 1%:M, 1%:M, 1%:M, 1%:M, (b_bias R), (b_U R); exact: (bias_above R).
+Qed.
+
+(* ---- Beyond Section 4.1: the norm of one output row ---- *)
+
+Section BeyondBracket.
+Variables (R : realType) (L d e : nat) (M : 'I_L -> 'M[R]_(d, e.+1)).
+(* The norm of (x_1, ..., x_L) -> sum_j x_j M_j from max_j |x_j|_2 to l2, and f(y). *)
+Local Notation N :=
+  (opnorm (@ninf2 R L d) (@norm2 R e.+1) (fun X : 'M[R]_(L, d) => \sum_j row j X *m M j)).
+Local Notation f := (fun y : 'rV[R]_e.+1 => \sum_j norm2 (app (M j) y)).
+(* sum_j M_j^T M_j / w_j, and its largest eigenvalue. *)
+Local Notation S w := (\sum_j (w j)^-1 *: ((M j)^T *m M j)).
+Local Notation weights w := ((forall j, 0 < w j) /\ \sum_j w j = 1).
+
+(* Beyond Section 4.1: the norm of a row is the largest f(y) over unit y. *)
+Theorem claim_beyond_bracket_identity :
+  is_opnorm (@ninf2 R L d) (@norm2 R e.+1) (fun X : 'M[R]_(L, d) => \sum_j row j X *m M j) N /\
+  is_max (fun y => norm2 y = 1) f N.
+Proof. exact: row_norm_is. Qed.
+
+(* Beyond Section 4.1: the bound by weights. *)
+Theorem claim_beyond_bracket_upper (w : 'I_L -> R) : weights w ->
+  [/\ (exists y : 'rV[R]_e.+1, y != 0 /\ y *m S w = lambda_max (S w) *: y) /\
+        (forall a (y : 'rV[R]_e.+1), y != 0 -> y *m S w = a *: y -> a <= lambda_max (S w)),
+      N ^+ 2 <= lambda_max (S w) &
+      forall y, norm2 y = 1 -> y *m S w = lambda_max (S w) *: y ->
+        (forall j, w j = norm2 (app (M j) y) / f y) -> f y = Num.sqrt (lambda_max (S w))].
+Proof.
+move=> [w0 w1]; have [le eq] := bracket_upper M w0 w1.
+by split; [exact: lambda_max_vector (weighted_sym M w) | exact: le | exact: eq].
+Qed.
+
+(* Beyond Section 4.1: optimal weights with a simple largest eigenvalue. *)
+Theorem claim_beyond_bracket_simple (w : 'I_L -> R) : weights w ->
+  (forall w', weights w' -> Num.sqrt (lambda_max (S w)) <= Num.sqrt (lambda_max (S w'))) ->
+  \rank (eigenspace (S w) (lambda_max (S w))) = 1%N ->
+  Num.sqrt (lambda_max (S w)) = N /\
+  forall y, norm2 y = 1 -> y *m S w = lambda_max (S w) *: y -> f y = N.
+Proof.
+move=> [w0 w1] best simple; apply: bracket_simple_root => // w' w'0 w'1.
+exact: best (conj w'0 w'1).
+Qed.
+
+End BeyondBracket.
+
+(* ---- Beyond Theorem 4.1: half diameters, and heads under one root ---- *)
+
+Section BeyondCoarse.
+Variables (R : realType) (H L d k n : nat).
+Variables (WQ WK : 'I_H -> 'M[R]_(d.+1, k)) (WV : 'I_H -> 'M[R]_(d.+1, n)).
+Variable WO : 'I_H -> 'M[R]_(n, d.+1).
+Variables (tau : R) (visible : 'I_L.+1 -> 'I_L.+1 -> bool).
+Hypothesis some_visible : forall i, exists j, visible i j.
+Hypothesis tau0 : 0 < tau.
+Local Notation norm := (@ninfrms R L.+1 d.+1).
+
+(* Beyond Theorem 4.1: with r half the diameter of the tokens, r (r + B) in place of 2 B^2. The
+   bound grows with what stands there; r is at most the distance of the tokens from any one vector
+   c, and small where all inner products of tokens are close to B^2. *)
+Theorem claim_beyond_gauge_fixed_coarse (U : 'M[R]_(L.+1, d.+1))
+    (F := mha WQ WK WV WO tau visible) (B := \big[Num.max/0]_i norm2 (row i U))
+    (r := half_diam predT (fun i => row i U))
+    (thetah := fun h => \big[Num.max/0]_i theta (row i (attention WQ WK tau visible h U)))
+    (bound := fun b => spectral (\mxcol_h WO h) * \sum_h (spectral (WV h) + thetah h / tau *
+       (b / Num.sqrt k%:R * spectral (WQ h) * spectral (WK h) * spectral (WV h)))) :
+  [/\ opnorm_le norm norm ('d F U) (bound (r * (r + B))),
+      opnorm norm norm ('d F U) <= bound (r * (r + B)),
+      r <= B & bound (r * (r + B)) <= bound (2%:R * B ^+ 2)] /\
+  [/\ B = ninfrms U * Num.sqrt d.+1%:R, forall b b', b <= b' -> bound b <= bound b',
+      forall c, r <= \big[Num.max/0]_i norm2 (row i U - c) &
+      forall s, (forall i j, s * B ^+ 2 <= dot (row i U) (row j U)) ->
+        r ^+ 2 <= (1 - s) / 2%:R * B ^+ 2].
+Proof.
+have [le lam small] := coarse_sum WQ WK WV WO some_visible tau0 U.
+split; first by split; [exact: le | exact: lam | exact: spread_le | exact: small].
+split; [exact/esym/ninf2_root | | exact: spread_centre | exact: spread_direction].
+move=> b b' bb; apply: ler_wpmul2l (spectral_ge0 _) _ _ _; apply: ler_sum => h _.
+exact: (head_term_mono WQ WK WV visible tau0).
+Qed.
+
+(* Beyond Theorem 4.1: the sum over heads is not attained where two heads have nonzero terms, the
+   root of the sum of squares bounds too, and equal heads with an isometry c W^O_h attain it. *)
+Theorem claim_beyond_sharpness_heads
+    (term := fun (Q K : 'I_H -> 'M[R]_(d.+1, k)) (V : 'I_H -> 'M[R]_(d.+1, n))
+       (U : 'M[R]_(L.+1, d.+1)) h => let B := ninfrms U * Num.sqrt d.+1%:R in
+       spectral (V h) + (\big[Num.max/0]_i theta (row i (attention Q K tau visible h U))) / tau *
+         (2%:R * B ^+ 2 / Num.sqrt k%:R * spectral (Q h) * spectral (K h) * spectral (V h))) :
+  (forall (U : 'M[R]_(L.+1, d.+1)) (F := mha WQ WK WV WO tau visible)
+     (nO := spectral (\mxcol_h WO h)) (t := term WQ WK WV U),
+     [/\ opnorm_le norm norm ('d F U) (nO * Num.sqrt (\sum_h t h ^+ 2)),
+         opnorm norm norm ('d F U) <= nO * Num.sqrt (\sum_h t h ^+ 2) &
+         forall g h, g != h -> nO * t g != 0 -> nO * t h != 0 ->
+           opnorm norm norm ('d F U) < nO * \sum_h t h]) /\
+  (forall (Q K : 'M[R]_(d.+1, k)) (V : 'M[R]_(d.+1, n)) (O : 'M[R]_(n, d.+1)) (c : R)
+     (F := mha (fun _ : 'I_H => Q) (fun=> K) (fun=> V) (fun=> O) tau visible)
+     (nO := spectral (\mxcol_(h < H) O)) (t := term (fun=> Q) (fun=> K) (fun=> V) 0),
+     0 <= c -> O *m O^T = (c ^+ 2)%:M ->
+     opnorm norm norm ('d F 0) = nO * Num.sqrt (\sum_h t h ^+ 2) /\
+     (nO * \sum_h t h)%R = Num.sqrt H%:R * opnorm norm norm ('d F 0)).
+Proof.
+split=> [U F nO t|Q K V O c F nO t c0 Oc].
+  rewrite /t /term ninf2_root; have [le lam] := heads_root WQ WK WV WO some_visible tau0 U.
+  split; [exact: le | exact: lam | move=> g h gh].
+  exact: (heads_never some_visible tau0 gh).
+rewrite /t /term ninf2_root.
+exact: (equal_heads H Q K V some_visible tau0 c0 Oc).
+Qed.
+
+End BeyondCoarse.
+
+(* Beyond Theorem 4.1: the gauge-fixed bound for the varieties. Query head h reads the keys and
+   values of group kv h (kv is constant in multi-query attention, injective where every head has its
+   own). Each projection has a bias; a normalisation with Jacobian JQ or JK (the identity, RMSNorm
+   or LayerNorm below) and a rotation by position may follow. *)
+Theorem claim_beyond_gauge_fixed_varieties (R : realType) H Gr L d k n :
+  (forall (kv : 'I_H -> 'I_Gr)
+     (WQ : 'I_H -> 'M[R]_(d.+1, k.+1)) (bQ : 'I_H -> 'rV[R]_k.+1)
+     (WK : 'I_Gr -> 'M[R]_(d.+1, k.+1)) (bK : 'I_Gr -> 'rV[R]_k.+1)
+     (WV : 'I_Gr -> 'M[R]_(d.+1, n)) (bV : 'I_Gr -> 'rV[R]_n)
+     (WO : 'I_H -> 'M[R]_(n, d.+1)) (bO : 'rV[R]_d.+1)
+     (NQ : 'I_H -> 'rV[R]_k.+1 -> 'rV[R]_k.+1) (JQ : 'I_H -> 'rV[R]_k.+1 -> 'M[R]_k.+1)
+     (NK : 'I_Gr -> 'rV[R]_k.+1 -> 'rV[R]_k.+1) (JK : 'I_Gr -> 'rV[R]_k.+1 -> 'M[R]_k.+1)
+     (rot : 'I_L.+1 -> 'M[R]_k.+1)
+     (kappa : R) (visible : 'I_H -> 'I_L.+1 -> 'I_L.+1 -> bool) (U : 'M[R]_(L.+1, d.+1))
+     (query := fun h i x => NQ h (x *m WQ h + bQ h) *m rot i)
+     (key := fun h j x => NK (kv h) (x *m WK (kv h) + bK (kv h)) *m rot j)
+     (E := fun h i => WQ h *m JQ h (row i U *m WQ h + bQ h) *m rot i)
+     (F := fun h j => WK (kv h) *m JK (kv h) (row j U *m WK (kv h) + bK (kv h)) *m rot j)
+     (G := token_mha query key (fun h => WV (kv h)) (fun h => bV (kv h)) WO bO kappa visible)
+     (A := fun h i => token_weights query key kappa visible h U i)
+     (bound := fun top : pred 'I_L.+1 -> ('I_L.+1 -> R) -> R =>
+        spectral (\mxcol_h WO h) * \big[Num.max/0]_i Num.sqrt (\sum_h (spectral (WV (kv h)) +
+          theta (A h i) * kappa *
+          (half_diam (visible h i) (fun j => key h j (row j U) *m (E h i)^T) +
+           top (visible h i) (fun j => norm2 (query h i (row i U) *m (F h j)^T))) *
+          half_diam (visible h i) (fun j => row j U *m WV (kv h) + bV (kv h))) ^+ 2)),
+     0 <= kappa -> (forall h i, exists j, visible h i j) ->
+     (forall h i, is_diffm (row i U *m WQ h + bQ h) (NQ h)
+        (fun y => y *m JQ h (row i U *m WQ h + bQ h))) ->
+     (forall g j, is_diffm (row j U *m WK g + bK g) (NK g)
+        (fun y => y *m JK g (row j U *m WK g + bK g))) ->
+     [/\ differentiable G U,
+         opnorm_le (@ninfrms R L.+1 d.+1) (@ninfrms R L.+1 d.+1) ('d G U)
+           (bound (@two_largest R L.+1)),
+         opnorm (@ninfrms R L.+1 d.+1) (@ninfrms R L.+1 d.+1) ('d G U) <=
+           bound (@two_largest R L.+1) &
+         bound (@two_largest R L.+1) <= bound (@largest R L.+1)]) /\
+  (* Masks: causal, sliding window, padding, and both of causal and padding. *)
+  [/\ forall i : 'I_L.+1, exists j : 'I_L.+1, (j <= i)%N,
+      forall w (i : 'I_L.+1), (0 < w)%N -> exists j : 'I_L.+1, (j <= i < j + w)%N,
+      forall len (i : 'I_L.+1), (0 < len)%N -> exists j : 'I_L.+1, (j < len)%N &
+      forall len (i : 'I_L.+1), (0 < len)%N -> exists j : 'I_L.+1, (j <= i)%N && (j < len)%N] /\
+  (* Rotations by position, of pairs of coordinates: they keep norms. *)
+  (forall m (c s : 'rV[R]_m) (Q : 'M[R]_(m + m) :=
+       block_mx (diag_mx c) (diag_mx s) (- diag_mx s) (diag_mx c)),
+     (forall i, c 0 i ^+ 2 + s 0 i ^+ 2 = 1) -> forall x, norm2 (x *m Q) = norm2 x) /\
+  (* Normalisations. *)
+  (forall x : 'rV[R]_k.+1,
+     [/\ is_diffm x id (fun y => y *m 1%:M),
+         forall gamma eps, 0 < rms_sigma eps x ->
+           is_diffm x (rmsnorm gamma eps) (fun y => y *m (rms_jac gamma eps x)^T) &
+         forall gamma beta eps, 0 < sigma eps x ->
+           is_diffm x (LayerNorm.ln gamma beta eps) (fun y => y *m (ln_jac gamma eps x)^T)]) /\
+  (* Biases of the values, and of keys that are neither normalised nor rotated. *)
+  (forall (query key : 'I_H -> 'I_L.+1 -> 'rV[R]_d.+1 -> 'rV[R]_k.+1)
+     (WK : 'I_H -> 'M[R]_(d.+1, k.+1)) (bK : 'I_H -> 'rV[R]_k.+1)
+     (WV : 'I_H -> 'M[R]_(d.+1, n)) (bV : 'I_H -> 'rV[R]_n) (WO : 'I_H -> 'M[R]_(n, d.+1))
+     (kappa : R) (visible : 'I_H -> 'I_L.+1 -> 'I_L.+1 -> bool)
+     (U : 'M[R]_(L.+1, d.+1)) (E F : 'I_H -> 'I_L.+1 -> 'M[R]_(d.+1, k.+1))
+     (top : pred 'I_L.+1 -> ('I_L.+1 -> R) -> R)
+     (bound := fun (key : 'I_H -> 'I_L.+1 -> 'rV[R]_d.+1 -> 'rV[R]_k.+1) bV F =>
+        spectral (\mxcol_h WO h) * \big[Num.max/0]_i Num.sqrt (\sum_h (spectral (WV h) +
+          theta (token_weights query key kappa visible h U i) * kappa *
+          (half_diam (visible h i) (fun j => key h j (row j U) *m (E h i)^T) +
+           top (visible h i) (fun j => norm2 (query h i (row i U) *m (F h j)^T))) *
+          half_diam (visible h i) (fun j => row j U *m WV h + bV h)) ^+ 2)),
+     bound key bV F = bound key (fun=> 0) F /\
+     bound (fun h _ x => x *m WK h + bK h) bV (fun h _ => WK h) =
+       bound (fun h _ x => x *m WK h) bV (fun h _ => WK h)).
+Proof.
+split.
+  move=> kv WQ bQ WK bK WV bV WO bO NQ JQ NK JK rot kappa visible U query key E F G A bound
+    kappa0 sv dQ dK.
+  have dq h i : is_diffm (row i U) (query h i) (fun x => x *m E h i).
+    exact: token_map_diff (dQ h i).
+  have dk h j : is_diffm (row j U) (key h j) (fun x => x *m F h j).
+    exact: token_map_diff (dK (kv h) j).
+  have [h1 h2 h3] := gauge_fixed (fun h => WV (kv h)) (fun h => bV (kv h)) WO bO kappa0 sv dq dk.
+  by split; [exact: h1 | exact: h2 | exact: h3 | exact: gauge_fixed_bound_le].
+split; first exact: masks_see.
+split; first by move=> m c s Q cs x; exact: orthogonal_norm (rotary_orthogonal cs).
+split; first exact: normalisations.
+move=> query key WK bK WV bV WO kappa visible U E F top bound; split; first exact: value_bias.
+exact: (key_bias query (fun h _ x => x *m WK h) WV bV WO kappa visible U E (fun h _ => WK h) top
+  bK).
+Qed.
+
+(* ---- Beyond Remark 3.3: the semidefinite relaxation of theta ----
+   The rows of V are vectors in a space of any dimension k; `unit_rows V` says that they have length
+   1; `pairing M U V` is sum_ij M_ij <u_i, v_j>; `sdp_value M c` says that c is the largest
+   pairing M V V over unit V, `bilinear_sdp_value M c` the largest pairing M U V over unit U, V. *)
+
+(* Beyond Remark 3.3: the relaxation in closed form, vectors that attain it, and dual points. *)
+Theorem claim_beyond_sdp_row (R : rcfType) n (p : 'rV[R]_n) (M := diag_mx p - outer p p)
+    (m := pmax p) (value := 1 - Num.max 0 (2%:R * m - 1) ^+ 2) : simplex p ->
+  [/\ sdp_value M value,
+      2%:R^-1 <= m -> exists2 u : 'rV[R]_2, norm2 u = 1 & exists V : 'M[R]_(n, 2),
+        [/\ forall i, row i V = u \/ row i V = - u, unit_rows V & pairing M V V = value] &
+      m <= 2%:R^-1 -> exists u v w : 'rV[R]_2, [/\ norm2 u = 1, norm2 v = 1, norm2 w = 1 &
+        exists V : 'M[R]_(n, 2), [/\ forall i, row i V = u \/ row i V = v \/ row i V = w,
+          unit_rows V & pairing M V V = value]]] /\
+  [/\ forall (y : 'rV[R]_n) k (V : 'M[R]_(n, k)), psd (diag_mx y - M) -> unit_rows V ->
+        pairing M V V <= \sum_i y 0 i,
+      psd (diag_mx p - M) /\ (m <= 2%:R^-1 -> \sum_i p 0 i = value) &
+      forall i0, p 0 i0 = m -> 2%:R^-1 < m ->
+        let y : 'rV[R]_n :=
+          \row_i (if i == i0 then 2%:R * m * (1 - m) else 2%:R * m * p 0 i) in
+        psd (diag_mx y - M) /\ \sum_i y 0 i = value].
+Proof.
+move=> sp; split; split.
+- exact: row_value.
+- exact: two_directions.
+- exact: attained_low.
+- by move=> y k V y0 V1; exact: dual_bound.
+- by have [d s] := dual_low sp; split=> // m2; rewrite s /value value_low.
+- move=> i0 i0m m2; have [d s] := dual_high sp i0m (ltW m2); split; first exact: d.
+  by rewrite /value value_high ?(ltW m2).
+Qed.
+
+(* Beyond Remark 3.3: the relaxation is at most 9/8 of theta, when it is, and the best cut of
+   optimal vectors of two opposite or of three directions by the hyperplane (in the plane, the line)
+   orthogonal to some z. Goemans and Williamson's share is the least of the quotients below. *)
+Theorem claim_beyond_sdp_row_ratio :
+  (forall (R : rcfType) n (p : 'rV[R]_n) (M := diag_mx p - outer p p)
+     (value := 1 - Num.max 0 (2%:R * pmax p - 1) ^+ 2), simplex p ->
+     [/\ sdp_value M value, theta p <= value /\ value <= 9%:R / 8%:R * theta p,
+         value = 9%:R / 8%:R * theta p <->
+           (exists2 S : {set 'I_n}, #|S| = 3%N &
+              p = \row_i (if i \in S then #|S|%:R^-1 else 0)) \/
+           (exists i, p = delta_mx 0 i) &
+         (exists i, p = delta_mx 0 i) -> value = 0 /\ theta p = 0] /\
+     forall k (V : 'M[R]_(n, k)) (cut := fun z => [set i | 0 < dot (row i V) z]),
+       unit_rows V -> pairing M V V = value ->
+       (2%:R^-1 <= pmax p /\ exists2 u, norm2 u = 1 &
+          forall i, row i V = u \/ row i V = - u) \/
+       (pmax p <= 2%:R^-1 /\ exists u v w, [/\ norm2 u = 1, norm2 v = 1, norm2 w = 1 &
+          forall i, row i V = u \/ row i V = v \/ row i V = w]) ->
+       exists z, 8%:R / 9%:R * value <= 4%:R * (mass p (cut z) * (1 - mass p (cut z)))) /\
+  (forall c, (forall t, 0 < t < Rtrigo1.PI ->
+     c <= 2 / Rtrigo1.PI * (t / (1 - Rtrigo_def.cos t)))%real -> (c < 8 / 9)%real) /\
+  (2 / Rtrigo1.PI < 8 / 9)%real.
+Proof.
+split; last exact: (conj goemans_williamson two_over_pi).
+move=> R n p M value sp; split.
+  split; [exact: row_value | exact: row_ratio | exact: row_ratio_eq | exact: one_hot_value].
+move=> k V cut V1 VE [[m2 [u u1 Vu]]|[m2 [u [v [w [u1 v1 w1 Vu]]]]]].
+  by exists u; exact: (cut_two sp VE m2 u1 Vu).
+exact: (cut_three sp V1 VE m2 u1 v1 w1 Vu).
+Qed.
+
+(* Beyond Theorem 3.2: the relaxation of the norm from l-infinity to l1, max sum_ij M_ij x_i y_j
+   over signs, is that of the quadratic form: both have the same upper bounds and the same largest
+   value; and both for the Jacobian of the softmax at p, any row of the simplex. *)
+Theorem claim_beyond_sdp_norm (R : rcfType) n :
+  (forall (M : 'M[R]_n) c, M^T = M -> psd M ->
+     ((forall k (V : 'M[R]_(n, k)), unit_rows V -> pairing M V V <= c) <->
+      (forall k (U V : 'M[R]_(n, k)), unit_rows U -> unit_rows V -> pairing M U V <= c)) /\
+     (sdp_value M c <-> bilinear_sdp_value M c)) /\
+  (forall (p : 'rV[R]_n) (tau : R) (J := tau^-1 *: (diag_mx p - outer p p))
+     (value := (1 - Num.max 0 (2%:R * pmax p - 1) ^+ 2) / tau), simplex p -> 0 < tau ->
+     [/\ J^T = J, psd J, bilinear_sdp_value J value & sdp_value J value] /\
+     [/\ is_opnorm (@ninf R n) (@norm1 R n) (app J) (theta p / tau), theta p / tau <= value &
+         value <= 9%:R / 8%:R * (theta p / tau)]).
+Proof.
+split=> [M c Ms M0|p tau J value sp tau0]; first exact: bilinear_sdp.
+exact: jacobian_sdp.
+Qed.
+
+(* Beyond Section C.2: gated feed-forward networks. *)
+Theorem claim_beyond_ffn_gated :
+  (* With an activation of Lipschitz constant a and |act t| <= c |t|, on the ball of radius rad. *)
+  (forall (R : realType) d m e (G W1 : 'M[R]_(d, m)) (W2 : 'M[R]_(m, e)) (act : R -> R)
+     (a c rad : R)
+     (F := fun x => hadamard (map_mx act (x *m G)) (x *m W1) *m W2),
+     0 <= a -> (forall s t, `|act s - act t| <= a * `|s - t|) ->
+     0 <= c -> (forall t, `|act t| <= c * `|t|) -> 0 <= rad ->
+     lipschitz_on (fun x => norm2 x <= rad) (@norm2 R d) (@norm2 R e) F
+       ((a + c) * rad * spectral G * spectral W1 * spectral W2)) /\
+  (* ReLU with d = 1 and weights 1: no constant serves everywhere, and on the ball the one above,
+     with a = c = 1, is the least, the limit of quotients of norms. *)
+  (forall (R : realType) (relu := fun t : R => Num.max t 0) (I1 := 1%:M : 'M[R]_1)
+     (F := fun x => hadamard (map_mx relu (x *m I1)) (x *m I1) *m I1),
+     [/\ forall s t, `|relu s - relu t| <= 1 * `|s - t|,
+         forall c, (forall s t, `|relu s - relu t| <= c * `|s - t|) -> 1 <= c,
+         forall t, `|relu t| <= 1 * `|t|,
+         spectral I1 = 1 &
+         forall c, ~ lipschitz_on (@everywhere _) (@norm2 R 1) (@norm2 R 1) F c] /\
+     forall rad, 0 <= rad ->
+       is_lipschitz (fun x => norm2 x <= rad) (@norm2 R 1) (@norm2 R 1) F
+         ((1 + 1) * rad * spectral I1 * spectral I1 * spectral I1) /\
+       forall eta, 0 < eta -> eta <= rad ->
+         let x := const_mx rad in let y := const_mx (rad - eta) in
+         [/\ norm2 x <= rad, norm2 y <= rad, 0 < norm2 (x - y) &
+             norm2 (F x - F y) = ((1 + 1) * rad - eta) * norm2 (x - y)]) /\
+  (* Behind a LayerNorm: Theorems 4.3 and 4.4 with L_FFN for the radius sqrt(d) B_LN. *)
+  (forall (R : realType) H L d k n (WQ WK : 'I_H -> 'M[R]_(d.+1, k)) (WV : 'I_H -> 'M[R]_(d.+1, n))
+     (WO : 'I_H -> 'M[R]_(n, d.+1)) (tau : R) (visible : 'I_L.+1 -> 'I_L.+1 -> bool)
+     J (gamma beta : 'I_J -> 'rV[R]_d.+1) (eps : 'I_J -> R)
+     m (G W1 : 'M[R]_(d.+1, m)) (W2 : 'M[R]_(m, d.+1)) (act : R -> R) (a c : R)
+     (F := fun x => hadamard (map_mx act (x *m G)) (x *m W1) *m W2)
+     (A := mha WQ WK WV WO tau visible)
+     (B_LN := \big[Num.max/0]_j (ninf (gamma j) + ninf (beta j)))
+     (L_LN := \big[Num.max/0]_j (ninf (gamma j) / Num.sqrt (eps j)))
+     (L_MHA := spectral (\mxcol_h WO h) * \sum_h (spectral (WV h) +
+        2%:R * d.+1%:R * B_LN ^+ 2 / (tau * Num.sqrt k%:R) *
+        spectral (WQ h) * spectral (WK h) * spectral (WV h)))
+     (L_FFN := (a + c) * (Num.sqrt d.+1%:R * B_LN) * spectral G * spectral W1 * spectral W2)
+     (LN := fun j => @tokenwise R L.+1 _ _ (LayerNorm.ln (gamma j) (beta j) (eps j)))
+     (norm := @ninfrms R L.+1 d.+1),
+     (forall i, exists j, visible i j) -> 0 < tau -> (forall j, 0 < eps j) ->
+     0 <= a -> (forall s t, `|act s - act t| <= a * `|s - t|) ->
+     0 <= c -> (forall t, `|act t| <= c * `|t|) ->
+     [/\ forall j x, norm2 (LayerNorm.ln (gamma j) (beta j) (eps j) x) <= Num.sqrt d.+1%:R * B_LN,
+         forall i j, lipschitz_on (@everywhere _) norm norm
+           (fun X => let Z := X + A (LN i X) in Z + tokenwise F (LN j Z))
+           ((1 + L_LN * L_MHA) * (1 + L_LN * L_FFN)) &
+         forall i j, lipschitz_on (fun X => norm X <= B_LN) norm norm
+           (fun X => let Z := LN i (X + A X) in LN j (Z + tokenwise F Z))
+           (L_LN ^+ 2 * (1 + L_MHA) * (1 + L_FFN))]) /\
+  (* c = 1 for ReLU, GELU, its tanh form and SiLU, over Coq's own reals. *)
+  (forall t, Rbasic_fun.Rabs (Slopes.relu t) <= Rbasic_fun.Rabs t /\
+     Rbasic_fun.Rabs (gelu t) <= Rbasic_fun.Rabs t /\
+     Rbasic_fun.Rabs (gelu_tanh t) <= Rbasic_fun.Rabs t /\
+     Rbasic_fun.Rabs (silu t) <= Rbasic_fun.Rabs t)%real.
+Proof.
+split.
+  move=> R d m e G W1 W2 act a c rad F a0 act_a c0 act_c rad0.
+  exact: (gated_lipschitz a0 act_a c0 act_c rad0 (spectral_bound G) (spectral_bound W1)
+    (spectral_bound W2)).
+split.
+  move=> R relu I1 F; split.
+    split; [exact: relu_lipschitz | exact: relu_least | exact: relu_size | exact: spectral_one |
+      exact: square_unbounded].
+  move=> rad rad0; have [h1 h2] := square_exact rad0; rewrite spectral_one !mulr1.
+  by split; [exact: h1 | exact: h2].
+split; last exact: activation_sizes.
+move=> R H L d k n WQ WK WV WO tau visible J gamma beta eps m G W1 W2 act a c F A B_LN L_LN L_MHA
+  L_FFN LN norm sv tau0 eps0 a0 act_a c0 act_c.
+have rad0 : 0 <= Num.sqrt d.+1%:R * B_LN by rewrite mulr_ge0 ?sqrtr_ge0 ?bigmax0_ge0.
+have := gated_lipschitz a0 act_a c0 act_c rad0 (spectral_bound G) (spectral_bound W1)
+  (spectral_bound W2).
+rewrite [in X in lipschitz_on X]mulrC => F_lip; split.
+- by move=> j x; exact: layer_norm_ball.
+- by move=> i j; exact: (pre_layer_ball WQ WK WV WO sv tau0 eps0 F_lip).
+by move=> i j; exact: (post_layer_ball WQ WK WV WO sv tau0 eps0 F_lip).
+Qed.
