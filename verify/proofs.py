@@ -23,6 +23,7 @@ import subprocess
 import tempfile
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -305,24 +306,24 @@ def interrogate(project: CoqProject, table: TheoremTable) -> dict[str, Answer]:
     """
     folder = build(project)
     verify_objects(project, folder)
-    question = _question(project, table)
+    question = _question(project, table, table.names)
     with _locked(project.build_root):
         kept = folder / ANSWERS
         stored = json.loads(kept.read_text(encoding="utf-8")) if kept.is_file() else {}
         if stored.get("question") != question:
-            answers = _ask(question, table, folder, project.logical_name)
+            answers = _ask_all(project, table, folder)
             stored = {"question": question, "answers": answers}
             kept.write_text(json.dumps(stored, ensure_ascii=False, indent=1), encoding="utf-8")
     return {name: parse_answer(name, *stored["answers"][name]) for name in table.names}
 
 
-def _question(project: CoqProject, table: TheoremTable) -> str:
+def _question(project: CoqProject, table: TheoremTable, names: Sequence[str]) -> str:
     lines = [
         table.preamble,
         f"From {project.logical_name} Require Import {table.module}.",
         "Set Printing Width 100.",
     ]
-    for at, name in enumerate(table.names):
+    for at, name in enumerate(names):
         lines += [
             f'Redirect "{at}.statement" Check @{table.module}.{name}.',
             f'Redirect "{at}.axioms" Print Assumptions {table.module}.{name}.',
@@ -330,20 +331,29 @@ def _question(project: CoqProject, table: TheoremTable) -> str:
     return "\n".join(lines) + "\n"
 
 
+def _ask_all(project: CoqProject, table: TheoremTable, folder: Path) -> dict[str, tuple[str, str]]:
+    """Ask about all theorems, by as many processes as there are processors: axioms take seconds."""
+    parts = os.cpu_count() or 1
+    shares = [share for k in range(parts) if (share := table.names[k::parts])]
+    with ThreadPoolExecutor(parts) as pool:
+        answers = pool.map(lambda share: _ask(project, table, folder, share), shares)
+        return {name: answer for part in answers for name, answer in part.items()}
+
+
 def _ask(
-    question: str, table: TheoremTable, folder: Path, logical_name: str
+    project: CoqProject, table: TheoremTable, folder: Path, names: Sequence[str]
 ) -> dict[str, tuple[str, str]]:
     with tempfile.TemporaryDirectory() as made:
         query = Path(made) / "Question.v"
-        query.write_text(question, encoding="utf-8")
-        command = ["coqc", "-w", "none", "-Q", str(folder), logical_name, query.name]
+        query.write_text(_question(project, table, names), encoding="utf-8")
+        command = ["coqc", "-w", "none", "-Q", str(folder), project.logical_name, query.name]
         _run(command, query.parent, QUERY_SECONDS)
         return {
             name: (
                 (query.parent / f"{at}.statement.out").read_text(encoding="utf-8"),
                 (query.parent / f"{at}.axioms.out").read_text(encoding="utf-8"),
             )
-            for at, name in enumerate(table.names)
+            for at, name in enumerate(names)
         }
 
 
