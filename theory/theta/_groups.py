@@ -34,8 +34,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from theory.theta._float_kernels import rounded_theta_of_gap
 from theory.theta._found import Deadline, Found, greedy, mass_of, require
 from theory.theta._jit import kernel
+from theory.theta._small_rows import OPEN, OPTIMAL, ROUNDED, common_unit, least_residue
 
 # Finding the cuts takes some n² steps of a nanosecond at worst.
 MAX_ITEMS = 2**12
@@ -249,6 +251,50 @@ def search_counts(prefix, cuts, levels, cap, goal, most, place, taken):  # type:
     place[1] = is_new
     place[2] = best
     return steps
+
+
+@kernel
+def settle_groups(weights, n, total_hi, total_lo, most, residues, taken):  # type: ignore[no-untyped-def]
+    """Settle n >= 2 weights: (θ, status, steps), and the subset in taken (>= n,) bool.
+
+    weights: (>= n,) float64, positive, descending, the largest in 2**±300, with sum
+    total_hi + total_lo. θ is NaN and the status OPEN if the weights are multiples of no power of two
+    above 2**-61 of the total, or `most` steps of some 50 ns do not do. residues: as in
+    `least_residue`, overwritten.
+    """
+    unit = common_unit(weights, n)
+    if total_hi >= 2.0**61 * unit:
+        return np.nan, OPEN, 0
+    numbers = np.zeros(2 * n, dtype=np.int64)
+    prefix = np.zeros(2 * n + 1, dtype=np.int64)
+    for k in range(n):
+        numbers[k] = np.int64(weights[k] / unit)
+    for k in range(2 * n):
+        prefix[k + 1] = prefix[k] + numbers[k]
+    total = prefix[n]
+    cap = total // 2
+    if total_hi < 2.0**52 * unit:
+        least = least_residue(weights, n, unit, total_hi, residues)
+        cap = (total - np.int64(least / unit)) // 2
+    # Of at least this mass: D/W <= 2**-27.
+    near = (total - (total >> 27) + 1) // 2
+    cuts = np.empty((2 * n, CUT_COLUMNS), dtype=np.int64)
+    plan_cuts(numbers, prefix, cuts)
+    levels = np.empty((2 * n, LEVEL_COLUMNS), dtype=np.int64)
+    place = np.array([0, 1, -1])
+    chosen = np.zeros(2 * n, dtype=np.bool_)
+    steps = search_counts(prefix, cuts, levels, cap, min(near, cap), most, place, chosen)
+    depth, _, mass = place
+    taken[:n] = chosen[:n]
+    if mass >= near:
+        return 1.0, OPTIMAL if mass == cap else ROUNDED, steps
+    if depth >= 0:
+        return np.nan, OPEN, steps
+    gap = total - 2 * mass
+    gap_hi = np.float64(gap)
+    gap_lo = np.float64(gap - np.int64(gap_hi))
+    value = rounded_theta_of_gap(gap_hi * unit, gap_lo * unit, total_hi, total_lo, 0.0)
+    return value, OPTIMAL if value == value else OPEN, steps
 
 
 def groups(

@@ -161,7 +161,7 @@ def solve_row(row: Row, deadline: Deadline) -> ThetaSolution:
     open_solutions: list[ThetaSolution] = []
     weights = _nearly_equal_weights(row)
     if weights is not None:
-        solution = _exchanged(row, weights, deadline)
+        solution = _exchanged(row, weights, deadline, _nearly_equal.QUICK_STEPS)
         if solution.status is not Status.BOUNDED:
             return solution
         open_solutions.append(solution)
@@ -272,7 +272,9 @@ def _nearly_equal_weights(row: Row) -> NDArray[np.float64] | None:
     return weights if [int(weight) for weight in weights.tolist()] == row.values else None
 
 
-def _exchanged(row: Row, weights: NDArray[np.float64], deadline: Deadline) -> ThetaSolution:
+def _exchanged(
+    row: Row, weights: NDArray[np.float64], deadline: Deadline, most: int
+) -> ThetaSolution:
     n = len(weights)
     taken = np.zeros(n, dtype=np.bool_)
     shape = 4, _nearly_equal.LIST_SUMS
@@ -280,7 +282,7 @@ def _exchanged(row: Row, weights: NDArray[np.float64], deadline: Deadline) -> Th
         weights,
         n,
         *pair_sum(weights, n),
-        _nearly_equal.MOST_STEPS,
+        most,
         np.empty(shape),
         np.empty(shape, dtype=np.int64),
         taken,
@@ -296,7 +298,7 @@ def _exchange(row: Row, deadline: Deadline) -> ThetaSolution:
     weights = _nearly_equal_weights(row)
     if weights is None:
         raise ValueError("method 'exchange' needs 25 or more nearly equal floats, but for a few")
-    return _exchanged(row, weights, deadline)
+    return _exchanged(row, weights, deadline, _nearly_equal.MOST_STEPS)
 
 
 def _by_exact_search(name: str) -> Callable[[Row, Deadline], ThetaSolution]:
