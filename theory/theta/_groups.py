@@ -21,9 +21,9 @@ is allowed.
   then its neighbours, outwards.
 
 After the last cut there are only runs of equal numbers, lo = hi, and no state is of the third kind.
-So the depth-first search is complete, if no mass of at least the goal ends it. It is quick where few
-states have the cap between lo and hi, as with tight groups, and where very many have: then it soon
-meets with a choice that is close enough. Nothing rounds: all is int64, of a total below 2⁶².
+So the depth-first search is complete, if no mass of at least the goal ends it. It is quick where
+few states have the cap between lo and hi, as with tight groups, and where very many have: then it
+soon meets with a choice that is close enough. Nothing rounds: all is int64, with a total below 2⁶².
 
 Of wider weights the quotients by a power of two, 2ˢ, are searched, rounded down. A subset that was
 allowed still is, and its mass is less than 2ˢ times that of its quotients plus n·2ˢ.
@@ -42,16 +42,16 @@ from theory.theta._small_rows import OPEN, OPTIMAL, ROUNDED, common_unit, least_
 # Finding the cuts takes some n² steps of a nanosecond at worst.
 MAX_ITEMS = 2**12
 MAX_TOTAL_BITS = 62
-# States between two looks at the deadline, of some 30 ns each.
-_BLOCK = 2**18
+# Steps between two looks at the deadline, of some 50 to 100 ns each: one state.
+_BLOCK = 2**17
 
 # Columns of the cuts: the run from start to end is cut at `at`; numbers of the cuts of its parts.
 _START, _AT, _END, _LEFT, _RIGHT = range(5)
-CUT_COLUMNS = 5
+_CUT_COLUMNS = 5
 # Columns of the levels of the search: how many of the run of this cut are chosen, how many of its
 # left part; lo and hi of the state; the range of x, and which of it are next below and above.
 _COUNT, _SHARE, _LO, _HI, _FIRST, _LAST, _DOWN, _UP = range(8)
-LEVEL_COLUMNS = 8
+_LEVEL_COLUMNS = 8
 
 
 @kernel
@@ -60,7 +60,8 @@ def _best_cut(values, prefix, start, end):  # type: ignore[no-untyped-def]
 
     Off by rounding errors, which matter to nothing but speed.
     """
-    base = values[start]
+    # The least, so that no product below exceeds a sum of values.
+    base = values[end - 1]
     size = np.float64(end - start)
     total = np.float64(prefix[end] - prefix[start] - base * (end - start))
     best_at = start + 1
@@ -77,10 +78,10 @@ def _best_cut(values, prefix, start, end):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def plan_cuts(values, prefix, cuts):  # type: ignore[no-untyped-def]
+def _plan_cuts(values, prefix, cuts):  # type: ignore[no-untyped-def]
     """Write the cuts of descending values, in their order; returns how many there are.
 
-    prefix: sums of the first 0, 1, … values. cuts: (>= number of values, CUT_COLUMNS) int64.
+    prefix: sums of the first 0, 1, … values. cuts: (>= number of values, _CUT_COLUMNS) int64.
     """
     size = values.shape[0]
     gains = np.empty(size)
@@ -139,12 +140,12 @@ def _mark(cuts, levels, depth, share, largest, taken):  # type: ignore[no-untype
     taken[:] = False
     for cut in range(depth + 1):
         start, at, end, left, right = cuts[cut]
-        share = levels[cut, _SHARE]
-        rest = levels[cut, _COUNT] - share
+        ones = levels[cut, _SHARE]
+        rest = levels[cut, _COUNT] - ones
         # A part that is cut later than this is whole.
         if not 0 <= left <= depth:
-            first = start if largest else at - share
-            taken[first : first + share] = True
+            first = start if largest else at - ones
+            taken[first : first + ones] = True
         if not 0 <= right <= depth:
             first = at if largest else end - rest
             taken[first : first + rest] = True
@@ -207,20 +208,34 @@ def _next_share(prefix, cuts, levels, depth, cap):  # type: ignore[no-untyped-de
 
 
 @kernel
-def search_counts(prefix, cuts, levels, cap, goal, most, place, taken):  # type: ignore[no-untyped-def]
+def start_search(numbers):  # type: ignore[no-untyped-def]
+    """(prefix, cuts, levels, place, taken) for `search_counts` of n descending numbers >= 0.
+
+    numbers: (n,) int64, not all zero, with a total below 2**62.
+    """
+    n = numbers.shape[0]
+    values = np.zeros(2 * n, dtype=np.int64)
+    values[:n] = numbers
+    prefix = np.zeros(2 * n + 1, dtype=np.int64)
+    prefix[1:] = np.cumsum(values)
+    cuts = np.empty((2 * n, _CUT_COLUMNS), dtype=np.int64)
+    _plan_cuts(values, prefix, cuts)
+    levels = np.empty((2 * n, _LEVEL_COLUMNS), dtype=np.int64)
+    levels[0, _COUNT] = n
+    levels[0, _LO] = 0
+    levels[0, _HI] = prefix[n]
+    return prefix, cuts, levels, np.array([0, 1, -1]), np.zeros(2 * n, dtype=np.bool_)
+
+
+@kernel
+def search_counts(prefix, cuts, levels, place, taken, cap, goal, most):  # type: ignore[no-untyped-def]
     """Search on for the choice with the greatest mass <= cap; returns the number of steps.
 
-    prefix: of 2n numbers, of which n are chosen, with a mass of 0 <= cap < hi at most. The search
-    is at its end where place[0] < 0, and otherwise paused after `most` steps.
-    place: (3,) int64, the depth, whether its state is new, and the greatest mass; at first 0, 1, −1.
-    levels: (number of cuts, LEVEL_COLUMNS) int64. taken: (2n,) bool, the choice of that mass, one
-    of at least `goal` if there is any, which ends the search.
+    The first five are those of `start_search`. 0 <= cap < total. A mass of at least `goal` ends the
+    search. place: the depth, less than 0 at the end and at least 0 after `most` steps; 1 if its
+    state is a new one, 0 if not; the greatest mass so far. taken[:n]: a subset with that mass.
     """
     depth, is_new, best = place
-    if depth == 0 and is_new == 1:
-        levels[0, _COUNT] = prefix.shape[0] // 2
-        levels[0, _LO] = 0
-        levels[0, _HI] = prefix[prefix.shape[0] // 2]
     steps = 0
     while depth >= 0:
         if is_new == 1:
@@ -231,7 +246,10 @@ def search_counts(prefix, cuts, levels, cap, goal, most, place, taken):  # type:
             if best >= goal:
                 depth = -1
                 break
-        if levels[depth, _DOWN] < levels[depth, _FIRST] and levels[depth, _UP] > levels[depth, _LAST]:
+        if (
+            levels[depth, _DOWN] < levels[depth, _FIRST]
+            and levels[depth, _UP] > levels[depth, _LAST]
+        ):
             depth -= 1
             is_new = 0
             continue
@@ -258,19 +276,17 @@ def settle_groups(weights, n, total_hi, total_lo, most, residues, taken):  # typ
     """Settle n >= 2 weights: (θ, status, steps), and the subset in taken (>= n,) bool.
 
     weights: (>= n,) float64, positive, descending, the largest in 2**±300, with sum
-    total_hi + total_lo. θ is NaN and the status OPEN if the weights are multiples of no power of two
-    above 2**-61 of the total, or `most` steps of some 50 ns do not do. residues: as in
-    `least_residue`, overwritten.
+    total_hi + total_lo. θ is NaN and the status OPEN where `most` steps do not do, or the weights
+    are multiples of no power of two above 2**-61 of the total. residues: as in `least_residue`,
+    overwritten.
     """
     unit = common_unit(weights, n)
     if total_hi >= 2.0**61 * unit:
         return np.nan, OPEN, 0
-    numbers = np.zeros(2 * n, dtype=np.int64)
-    prefix = np.zeros(2 * n + 1, dtype=np.int64)
+    numbers = np.empty(n, dtype=np.int64)
     for k in range(n):
         numbers[k] = np.int64(weights[k] / unit)
-    for k in range(2 * n):
-        prefix[k + 1] = prefix[k] + numbers[k]
+    prefix, cuts, levels, place, chosen = start_search(numbers)
     total = prefix[n]
     cap = total // 2
     if total_hi < 2.0**52 * unit:
@@ -278,12 +294,8 @@ def settle_groups(weights, n, total_hi, total_lo, most, residues, taken):  # typ
         cap = (total - np.int64(least / unit)) // 2
     # Of at least this mass: D/W <= 2**-27.
     near = (total - (total >> 27) + 1) // 2
-    cuts = np.empty((2 * n, CUT_COLUMNS), dtype=np.int64)
-    plan_cuts(numbers, prefix, cuts)
-    levels = np.empty((2 * n, LEVEL_COLUMNS), dtype=np.int64)
-    place = np.array([0, 1, -1])
-    chosen = np.zeros(2 * n, dtype=np.bool_)
-    steps = search_counts(prefix, cuts, levels, cap, min(near, cap), most, place, chosen)
+    goal = min(near, cap)
+    steps = search_counts(prefix, cuts, levels, place, chosen, cap, goal, most)
     depth, _, mass = place
     taken[:n] = chosen[:n]
     if mass >= near:
@@ -302,29 +314,23 @@ def groups(
 ) -> Found:
     """Branch on how many of each group of nearly equal values are taken: see the module.
 
-    Needs n <= 4096. Complete but for `most` steps of some 30 ns and, with a total of 2⁶² or more,
-    for masses in the last n·2ˢ below the bound that it gives. Time O(n²), exponential at worst.
+    Needs n <= 4096. Complete, but it gives up after `most` steps of some 50 ns; and with a total of
+    2⁶² or more, its limit is up to n·2ˢ above the greatest mass. Exponential at worst.
     """
     n = len(values)
+    total = sum(values)
     require(n <= MAX_ITEMS, f"method 'groups' needs at most {MAX_ITEMS} items")
-    if sum(values) <= cap:
-        return Found((1 << n) - 1, cap)
-    shift = max(sum(values).bit_length() - MAX_TOTAL_BITS, 0)
-    numbers = np.zeros(2 * n, dtype=np.int64)
-    numbers[:n] = [value >> shift for value in values]
-    prefix = np.zeros(2 * n + 1, dtype=np.int64)
-    np.cumsum(numbers, out=prefix[1:])
-    cuts = np.empty((2 * n, CUT_COLUMNS), dtype=np.int64)
-    plan_cuts(numbers, prefix, cuts)
-    levels = np.empty((2 * n, LEVEL_COLUMNS), dtype=np.int64)
-    taken = np.zeros(2 * n, dtype=np.bool_)
-    place = np.array([0, 1, -1])
-    # Of at least this mass, or at least that of the cap rounded down.
-    enough = min(-(-goal >> shift), cap >> shift)
+    if total <= cap:
+        return Found((1 << n) - 1, total)
+    shift = max(total.bit_length() - MAX_TOTAL_BITS, 0)
+    arrays = start_search(np.array([value >> shift for value in values], dtype=np.int64))
+    *_, place, taken = arrays
+    room = cap >> shift
+    # Rounded up; but no more than what fits.
+    enough = min(-(-goal >> shift), room)
     while place[0] >= 0 and most > 0:
-        steps = min(most, _BLOCK)
-        search_counts(prefix, cuts, levels, cap >> shift, enough, steps, place, taken)
-        most -= steps
+        search_counts(*arrays, room, enough, min(most, _BLOCK))
+        most -= _BLOCK
         if deadline.passed():
             break
     chosen = sum(1 << int(k) for k in np.flatnonzero(taken[:n]))
@@ -332,6 +338,6 @@ def groups(
     if mass > cap:
         # By less than n·2ˢ.
         return Found(greedy(values, cap), cap)
-    if place[0] >= 0 or mass >= goal:
+    if mass >= goal or place[0] >= 0:
         return Found(chosen, cap)
-    return Found(chosen, min(cap, (int(place[2]) << shift) + n * ((1 << shift) - 1)))
+    return Found(chosen, min((int(place[2]) << shift) + n * ((1 << shift) - 1), cap))
