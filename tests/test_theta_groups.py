@@ -179,6 +179,25 @@ class TestAgainstTheReference:
             mass = found_module.mass_of(values, found.chosen)
             assert mass <= best <= found.limit <= mass + (len(values) << shift)
 
+    def test_doubles_of_units_that_are_too_small(self):
+        rng = np.random.default_rng(11)
+        statuses = []
+        for length, tiny in ((48, 4), (90, 12), (200, 20)):
+            for _ in range(6):
+                row = descending(grouped(rng, length, np.float64, tiny=tiny))
+                unit = small_rows.common_unit(row, length)
+                assert floats.pair_sum(row, length)[0] > 2.0**61 * unit
+                value, status, taken = settled(row)
+                statuses.append(status)
+                if status == small_rows.OPEN:
+                    assert np.isnan(value)
+                    assert gap_of(row, taken) > Fraction(1, 2**27)
+                    assert solve_theta(row, method="groups").theta < 1.0
+                else:
+                    assert (value, status) == (1.0, small_rows.ROUNDED)
+                    assert gap_of(row, taken) <= Fraction(1, 2**27)
+        assert set(statuses) == {small_rows.OPEN, small_rows.ROUNDED}
+
     def test_a_cap_that_only_rounding_meets(self):
         # The quotients by 2⁹ fit exactly; the values themselves do not.
         values = [2**70 + 511, 2**70 + 511, 2**69]

@@ -51,6 +51,15 @@ def check_everything() -> None:
             row = np.exp(0.003 * rng.standard_normal(length))
             row[:outliers] *= 0.95
             check_row(row.astype(np.float32))
+    # Groups of nearly equal weights, and doubles of units that are too small.
+    for dtype in (np.float32, np.float64):
+        row = np.repeat([1.0, 1.5], 24) * np.exp(1e-5 * rng.standard_normal(48))
+        row[:3] *= [1e-6, 3e-4, 1e-3]
+        check_row(row.astype(dtype))
+    for length in (3, 7, 10):
+        values = [int(k) for k in rng.integers(2**30, 2**50, length)]
+        solution = solve_theta(values, method="groups")
+        assert solution.lower == solution.upper == reference_theta(values)
     # Exchanges of up to 16 equal weights at once.
     equal = solve_theta([1.5] + [1.0] * 33, method="exchange")
     assert equal.lower == equal.upper == 1 - Fraction(1, 69) ** 2

@@ -276,13 +276,15 @@ def settle_groups(weights, n, total_hi, total_lo, most, residues, taken):  # typ
     """Settle n >= 2 weights: (θ, status, steps), and the subset in taken (>= n,) bool.
 
     weights: (>= n,) float64, positive, descending, the largest in 2**±300, with sum
-    total_hi + total_lo. θ is NaN and the status OPEN where `most` steps do not do, or the weights
-    are multiples of no power of two above 2**-61 of the total. residues: as in `least_residue`,
-    overwritten.
+    total_hi + total_lo. θ is NaN and the status OPEN where `most` steps do not do; and where θ < 1
+    and the weights are no multiples of a power of two above 2**-61 of the total, because each of
+    them is then off by up to 2**-60 of it. residues: as in `least_residue`, overwritten.
     """
     unit = common_unit(weights, n)
+    error = 0
     if total_hi >= 2.0**61 * unit:
-        return np.nan, OPEN, 0
+        unit = math.ldexp(1.0, math.frexp(total_hi)[1] - 61)
+        error = n
     numbers = np.empty(n, dtype=np.int64)
     for k in range(n):
         numbers[k] = np.int64(weights[k] / unit)
@@ -292,15 +294,15 @@ def settle_groups(weights, n, total_hi, total_lo, most, residues, taken):  # typ
     if total_hi < 2.0**52 * unit:
         least = least_residue(weights, n, unit, total_hi, residues)
         cap = (total - np.int64(least / unit)) // 2
-    # Of at least this mass: D/W <= 2**-27.
-    near = (total - (total >> 27) + 1) // 2
+    # Of at least this mass, the discrepancy is at most 2**-27 of the total, whatever the errors.
+    near = (total - (total >> 27) + error + 1) // 2
     goal = min(near, cap)
     steps = search_counts(prefix, cuts, levels, place, chosen, cap, goal, most)
     depth, _, mass = place
     taken[:n] = chosen[:n]
     if mass >= near:
-        return 1.0, OPTIMAL if mass == cap else ROUNDED, steps
-    if depth >= 0:
+        return 1.0, OPTIMAL if error == 0 and mass == cap else ROUNDED, steps
+    if error > 0 or depth >= 0:
         return np.nan, OPEN, steps
     gap = total - 2 * mass
     gap_hi = np.float64(gap)
