@@ -179,6 +179,17 @@ class TestAgainstTheReference:
             mass = found_module.mass_of(values, found.chosen)
             assert mass <= best <= found.limit <= mass + (len(values) << shift)
 
+    def test_what_remainders_leave_ends_the_search(self):
+        # Multiples of 4 and a 1: W = 4K + 1 with K odd, of which no mass is closer than 2K − 1.
+        rng = np.random.default_rng(12)
+        quarters = rng.integers(500, 1000, 60)
+        quarters[0] += quarters.sum() % 2 == 0
+        weights = descending(np.append(4 * quarters, 1))
+        value, status, taken = settled(weights, steps=2**13)
+        assert status == small_rows.OPTIMAL
+        assert gap_of(weights, taken) * int(weights.sum()) == 3
+        check_witness(weights, value, taken)
+
     def test_doubles_of_units_that_are_too_small(self):
         rng = np.random.default_rng(11)
         statuses = []
@@ -321,7 +332,7 @@ class TestParts:
                 assert (start, end) == runs.pop(cut)
                 assert start < at < end
                 for child, part in ((left, (start, at)), (right, (at, end))):
-                    if child < 0:
+                    if child == 0:
                         assert values[part[0]] == values[part[1] - 1]
                     else:
                         assert child > cut

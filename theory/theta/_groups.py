@@ -45,7 +45,8 @@ MAX_TOTAL_BITS = 62
 # Steps between two looks at the deadline, of some 50 to 100 ns each: one state.
 _BLOCK = 2**17
 
-# Columns of the cuts: the run from start to end is cut at `at`; numbers of the cuts of its parts.
+# Columns of the cuts: the run from start to end is cut at `at`; numbers of the cuts of its parts,
+# or 0, which is that of the whole.
 _START, _AT, _END, _LEFT, _RIGHT = range(5)
 _CUT_COLUMNS = 5
 # Columns of the levels of the search: how many of the run of this cut are chosen, how many of its
@@ -64,7 +65,7 @@ def _best_cut(values, prefix, start, end):  # type: ignore[no-untyped-def]
     base = values[end - 1]
     size = np.float64(end - start)
     total = np.float64(prefix[end] - prefix[start] - base * (end - start))
-    best_at = start + 1
+    best_at = start
     best = -1.0
     for at in range(start + 1, end):
         left = np.float64(at - start)
@@ -79,9 +80,9 @@ def _best_cut(values, prefix, start, end):  # type: ignore[no-untyped-def]
 
 @kernel
 def _plan_cuts(values, prefix, cuts):  # type: ignore[no-untyped-def]
-    """Write the cuts of descending values, in their order; returns how many there are.
+    """Write the cuts of descending values, in their order.
 
-    prefix: sums of the first 0, 1, … values. cuts: (>= number of values, _CUT_COLUMNS) int64.
+    prefix: sums of the first 0, 1, … values. cuts: (number of values, _CUT_COLUMNS) int64, zeros.
     """
     size = values.shape[0]
     gains = np.empty(size)
@@ -103,7 +104,7 @@ def _plan_cuts(values, prefix, cuts):  # type: ignore[no-untyped-def]
                 waiting[number, 3] = parent + side
                 number += 1
         if number == 0:
-            return count
+            return
         best = np.argmax(gains[:number])
         start, at, end, parent = waiting[best]
         number -= 1
@@ -112,8 +113,6 @@ def _plan_cuts(values, prefix, cuts):  # type: ignore[no-untyped-def]
         cuts[count, _START] = start
         cuts[count, _AT] = at
         cuts[count, _END] = end
-        cuts[count, _LEFT] = -1
-        cuts[count, _RIGHT] = -1
         if parent >= 0:
             cuts[parent // 2, _LEFT + parent % 2] = count
         parent = 2 * count
@@ -143,10 +142,10 @@ def _mark(cuts, levels, depth, share, largest, taken):  # type: ignore[no-untype
         ones = levels[cut, _SHARE]
         rest = levels[cut, _COUNT] - ones
         # A part that is cut later than this is whole.
-        if not 0 <= left <= depth:
+        if not 0 < left <= depth:
             first = start if largest else at - ones
             taken[first : first + ones] = True
-        if not 0 <= right <= depth:
+        if not 0 < right <= depth:
             first = at if largest else end - rest
             taken[first : first + rest] = True
 
@@ -218,7 +217,7 @@ def start_search(numbers):  # type: ignore[no-untyped-def]
     values[:n] = numbers
     prefix = np.zeros(2 * n + 1, dtype=np.int64)
     prefix[1:] = np.cumsum(values)
-    cuts = np.empty((2 * n, _CUT_COLUMNS), dtype=np.int64)
+    cuts = np.zeros((2 * n, _CUT_COLUMNS), dtype=np.int64)
     _plan_cuts(values, prefix, cuts)
     levels = np.empty((2 * n, _LEVEL_COLUMNS), dtype=np.int64)
     levels[0, _COUNT] = n
@@ -255,9 +254,9 @@ def search_counts(prefix, cuts, levels, place, taken, cap, goal, most):  # type:
             continue
         share = _next_share(prefix, cuts, levels, depth, cap)
         levels[depth, _SHARE] = share
-        if cuts[depth, _LEFT] >= 0:
+        if cuts[depth, _LEFT] > 0:
             levels[cuts[depth, _LEFT], _COUNT] = share
-        if cuts[depth, _RIGHT] >= 0:
+        if cuts[depth, _RIGHT] > 0:
             levels[cuts[depth, _RIGHT], _COUNT] = levels[depth, _COUNT] - share
         low, high = _next_state(prefix, cuts, levels, depth, share)
         depth += 1
