@@ -18,7 +18,7 @@ def main() -> int:
         theta_rows(flat.astype(dtype))
         theta_rows(uneven.astype(dtype), check_sum=False)
     theta_gradient(flat)
-    for method in ("gray", "mitm", "quarters", "cardinality", "fill", "branch", "auto"):
+    for method in ("gray", "mitm", "quarters", "cardinality", "groups", "fill", "branch", "auto"):
         solve_theta([3, 3, 2, 2, 1, 1, 1], method=method)
         solve_theta(uneven[0, :12], method=method)
     return 0

@@ -60,6 +60,15 @@ def with_outliers(rng: np.random.Generator, length: int) -> np.ndarray:
     return (weights / weights.sum()).astype(dtype)
 
 
+def grouped(rng: np.random.Generator, length: int) -> np.ndarray:
+    """Two or three groups of nearly equal weights, as attention early in training."""
+    group = rng.integers(0, int(rng.integers(2, 4)), length)
+    spread = 10.0 ** rng.uniform(-7, -2, 3)[group]
+    weights = rng.uniform(0.8, 1.2, 3)[group] * np.exp(spread * rng.standard_normal(length))
+    dtype = rng.choice([np.float64, np.float32, ml_dtypes.bfloat16])
+    return (weights / weights.sum()).astype(dtype)
+
+
 KINDS = {
     "softmax": softmax_row,
     "float32": narrow(np.float32),
@@ -72,6 +81,7 @@ KINDS = {
     "near ties": near_ties,
     "nearly uniform": lambda rng, n: 1 + rng.integers(-9, 10, n) * 2.0 ** -int(rng.integers(5, 50)),
     "outliers": with_outliers,
+    "groups": grouped,
     "small integers": lambda rng, n: rng.integers(0, 20, n),
     "wide integers": lambda rng, n: [int(k) ** 5 for k in rng.integers(1, 2**40, n)],
     "binades": lambda rng, n: np.ldexp(rng.random(n) + 0.5, rng.integers(-300, 300, n)),

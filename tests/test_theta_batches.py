@@ -611,7 +611,7 @@ INTERRUPTED = """
 """
 
 
-# Integers that are multiples of 2⁵⁰ but for their lower bits: many subsets are best by the
+# Integers that are multiples of 2⁴⁰ but for their lower bits: many subsets are best by the
 # multiples, and which of them is best of all would take hours.
 SEARCHING = """
     import signal, sys, threading, time
@@ -619,9 +619,9 @@ SEARCHING = """
     from theory.theta import solve_theta, theta, theta_rows
 
     rng = np.random.default_rng(61)
-    multiples = rng.integers(5, 10, 61)
+    multiples = rng.integers(2**10, 2**11, 61)
     multiples[0] += multiples.sum() % 2 == 0
-    row = [int(k) * 2**50 + int(b) for k, b in zip(multiples, rng.integers(0, 2**20, 61))]
+    row = [int(k) * 2**40 + int(b) for k, b in zip(multiples, rng.integers(0, 2**20, 61))]
     assert theta(row, check_sum=False, budget=0.1, on_open="nan") != 0
     print("begun", flush=True)
     try:
@@ -664,6 +664,7 @@ class TestInterrupts:
             "theta(row, check_sum=False)",
             "solve_theta(row)",
             "solve_theta(row, method='branch')",
+            "solve_theta(row, method='groups')",
             "solve_theta(row[:58], method='quarters')",
             "theta_rows([row], check_sum=False, threads=1)",
             "theta_rows([row, row, row], check_sum=False, threads=2)",

@@ -16,6 +16,8 @@ from reference_rows import sample
 from theta_reference import closest_by_enumeration, exact, reference_theta
 
 from theory.theta import Status, closest_mass, solve_theta, theta_rows
+from theory.theta._float_kernels import pair_sum
+from theory.theta._groups import settle_groups
 
 # The other process runs this file as a script.
 ROOT = Path(__file__).resolve().parents[1]
@@ -51,6 +53,22 @@ def check_everything() -> None:
             row = np.exp(0.003 * rng.standard_normal(length))
             row[:outliers] *= 0.95
             check_row(row.astype(np.float32))
+    # Groups of nearly equal weights; and doubles of units that are too small for integers.
+    row = np.repeat([1.0, 1.5], 24) * np.exp(1e-5 * rng.standard_normal(48))
+    check_row(row.astype(np.float32))
+    row = np.repeat([1.0, 1.5], 40) * np.exp(1e-5 * rng.standard_normal(80))
+    row[:30] *= np.geomspace(1e-8, 0.1, 30)
+    for weights in (row, row.astype(np.float32).astype(np.float64)):
+        weights = np.sort(weights)[::-1].copy()
+        taken = np.zeros(80, dtype=np.bool_)
+        total = pair_sum(weights, 80)
+        value, *_ = settle_groups(weights, 80, *total, 2**10, np.empty(2**10), taken)
+        gap = weights[taken].sum() - weights[~taken].sum()
+        assert value == 1.0 > 2.0**26 * abs(gap) / weights.sum()
+    for length in (3, 7, 10):
+        values = [int(k) for k in rng.integers(2**30, 2**50, length)]
+        solution = solve_theta(values, method="groups")
+        assert solution.lower == solution.upper == reference_theta(values)
     # Exchanges of up to 16 equal weights at once.
     equal = solve_theta([1.5] + [1.0] * 33, method="exchange")
     assert equal.lower == equal.upper == 1 - Fraction(1, 69) ** 2

@@ -83,15 +83,15 @@ SUITES = {
             f"theory/theta/_{name}.py"
             for name in (
                 *("batch", "cardinality", "closest", "few_values", "float_kernels", "found"),
-                *("greedy", "jit", "kernels", "lanes", "long_rows", "messages", "nearly_equal"),
-                *("numbers", "quarters", "repair", "row", "rows", "search", "settle", "small_rows"),
-                *("solve", "sums", "types"),
+                *("greedy", "groups", "jit", "kernels", "lanes", "long_rows", "messages"),
+                *("nearly_equal", "numbers", "quarters", "repair", "row", "rows", "search"),
+                *("settle", "small_rows", "solve", "sums", "types"),
             )
         ),
         tuple(
             (f"tests/test_theta{part}.py",)
             for part in (
-                *("_interpreted", "_nearly_equal", "", "_batches", "_families"),
+                *("_interpreted", "_groups", "_nearly_equal", "", "_batches", "_families"),
                 *("_portfolio", "_properties"),
             )
         ),

@@ -27,6 +27,7 @@ from theory.theta._found import (
     require,
     split,
 )
+from theory.theta._groups import groups
 from theory.theta._quarters import quarters
 from theory.theta._sums import best_cut, mitm, mitm_suits, sorted_sums, subset_of_mass
 
@@ -44,6 +45,8 @@ _GRAY_BLOCK = 20
 _QUARTERS_BEST_UP_TO = 52
 _PROBE_LEAVES = 200
 _PROBE_NODES = 20_000
+_QUICK_GROUPS = 2**16
+_MOST_GROUPS = 2**23
 _MODULUS = 2**16
 _FILL_FREE_ITEMS = (24, 30, 36)
 # The two lists of the last values, with which every leaf of `branch` is solved.
@@ -361,6 +364,7 @@ SEARCHES: dict[str, Search] = {
     "fill": fill,
     "cardinality": cardinality,
     "branch": branch,
+    "groups": groups,
 }
 
 
@@ -394,6 +398,16 @@ def first_fill(values: Sequence[int], cap: int, goal: int, deadline: Deadline) -
 def probe(values: Sequence[int], cap: int, goal: int, deadline: Deadline) -> Found:
     """`branch` for some hundredths of a second."""
     return branch(values, cap, goal, deadline, leaves=_PROBE_LEAVES, nodes=_PROBE_NODES)
+
+
+def quick_groups(values: Sequence[int], cap: int, goal: int, deadline: Deadline) -> Found:
+    """`groups` for some milliseconds."""
+    return groups(values, cap, goal, deadline, _QUICK_GROUPS)
+
+
+def more_groups(values: Sequence[int], cap: int, goal: int, deadline: Deadline) -> Found:
+    """`groups` for some tenths of a second."""
+    return groups(values, cap, goal, deadline, _MOST_GROUPS)
 
 
 def last_resort(values: Sequence[int], cap: int) -> str:

@@ -11,6 +11,7 @@ from theory.theta._float_kernels import (
     rounded_theta_of_side,
     sum_error,
 )
+from theory.theta._groups import settle_groups
 from theory.theta._jit import kernel
 from theory.theta._lanes import LANE_STEP
 from theory.theta._long_rows import MAX_TERMS, MIN_TERMS, balance_row, cut_of, order_by_binade
@@ -57,6 +58,7 @@ _SMALLEST_REST = 2.0**-450
 _DOMINANCE_MARGIN = 1.0 + 2.0**-30
 _INSERTION_TERMS = 96
 _FEW_TERMS = 40
+_GROUP_STEPS = 2**13
 # One row takes at most twice as many.
 _MOST_STEPS = 2**22
 # Length of a row of sums: 2**13, and some more so that rows do not share the same cache sets.
@@ -219,28 +221,37 @@ def settle_rows(  # type: ignore[no-untyped-def]
 
 @kernel
 def _split(ordered, n, head, total_hi, total_lo, sums, codes, work, marks, stop):  # type: ignore[no-untyped-def]
-    """(θ, status, steps) from `split_row`, or for nearly equal weights `settle_nearly_equal`.
+    """(θ, status, steps) from `split_row`, `settle_groups` or `settle_nearly_equal`.
 
-    Of the n weights, in descending order, the last n − head are negligible.
+    Of the n weights, in descending order, the last n − head are negligible. First each for a short
+    time, but for rows of few weights with a clear order, which are met in the middle.
     """
-    if head < n or not are_nearly_equal(ordered, n):
-        return split_row(ordered, n, total_hi, total_lo, MAX_LEAVES, sums, work, marks, stop)
-    # Where meeting in the middle has little to branch on, it is the quicker of the two.
-    quick_steps = QUICK_STEPS if n > _FEW_TERMS else 0
+    is_long = n > _FEW_TERMS
+    near = head == n and are_nearly_equal(ordered, n)
     steps = 0
     value, found = np.nan, OPEN
-    for max_steps, max_leaves in ((quick_steps, FEW_LEAVES), (MOST_STEPS, MAX_LEAVES)):
-        if max_steps > 0:
+    for quick in (True, False):
+        if quick and not (is_long or near):
+            continue
+        # Where meeting in the middle has little to branch on, exchanges are the quicker of the two.
+        if near and (is_long or not quick):
+            max_steps = QUICK_STEPS if quick else MOST_STEPS
             value, found, _, more_steps = settle_nearly_equal(
                 ordered, n, total_hi, total_lo, max_steps, sums, codes, marks, stop
             )
             # In steps of some 10 ns.
             steps += 3 * more_steps
         if found == OPEN:
+            max_leaves = FEW_LEAVES if quick else MAX_LEAVES
             value, found, more_steps = split_row(
                 ordered, n, total_hi, total_lo, max_leaves, sums, work, marks, stop
             )
             steps += more_steps
+        if found == OPEN and quick and head == n:
+            value, found, more_steps = settle_groups(
+                ordered, n, total_hi, total_lo, _GROUP_STEPS, sums[0], marks
+            )
+            steps += 5 * more_steps
         if found != OPEN:
             break
     return value, found, steps

@@ -15,6 +15,7 @@ from theory.theta._cardinality import FAR, NEAR, cardinality, exchange_distance
 from theory.theta._few_values import closest_multiplicities
 from theory.theta._float_kernels import pair_sum
 from theory.theta._found import Deadline, Search, require
+from theory.theta._groups import MAX_ITEMS as GROUPS_MAX_ITEMS
 from theory.theta._numbers import Numbers, read_numbers
 from theory.theta._row import (
     ROUNDING_BITS,
@@ -73,6 +74,9 @@ def solve_theta(
       training: branch on the few, meet in the middle over sums of exchange costs of the others
       (see `_nearly_equal`). Exact, in float64, for weights that are float64 by value. It leaves the
       row BOUNDED where some hundredths of a second do not do.
+    - "groups": for groups of nearly equal weights, and a few besides, as attention has early in
+      training: branch on how many of each group are taken, then on how many of each half of it, and
+      so on (see `_groups`). Complete, exponential at worst; at most 4096 weights.
     - "branch": branch and bound on the largest weights, complete, exponential at worst; any row.
     - "fill": heuristic for many weights; may leave the row BOUNDED. O(n log n + 2¹⁸).
     - "brute": all 2ⁿ subsets in Fractions, n <= 16; the reference for the others.
@@ -157,7 +161,7 @@ def solve_row(row: Row, deadline: Deadline) -> ThetaSolution:
     open_solutions: list[ThetaSolution] = []
     weights = _nearly_equal_weights(row)
     if weights is not None:
-        solution = _exchanged(row, weights, deadline)
+        solution = _exchanged(row, weights, deadline, _nearly_equal.QUICK_STEPS)
         if solution.status is not Status.BOUNDED:
             return solution
         open_solutions.append(solution)
@@ -186,11 +190,16 @@ def _plan(row: Row) -> Iterator[tuple[Instance, str, Search]]:
     distance = exchange_distance(plain.values, row.half // plain.factor)
     if distance <= NEAR:
         yield plain, "cardinality", cardinality
+    suits_groups = len(plain.values) <= GROUPS_MAX_ITEMS
+    if suits_groups:
+        yield plain, "groups", _search.quick_groups
     yield instance, "fill", _search.first_fill
     if NEAR < distance <= FAR:
         yield plain, "cardinality", cardinality
     yield instance, "fill", _search.fill
     yield instance, "branch", _search.probe
+    if suits_groups:
+        yield plain, "groups", _search.more_groups
     last = _search.last_resort(values, cap)
     yield instance, last, _search.SEARCHES[last]
 
@@ -263,7 +272,9 @@ def _nearly_equal_weights(row: Row) -> NDArray[np.float64] | None:
     return weights if [int(weight) for weight in weights.tolist()] == row.values else None
 
 
-def _exchanged(row: Row, weights: NDArray[np.float64], deadline: Deadline) -> ThetaSolution:
+def _exchanged(
+    row: Row, weights: NDArray[np.float64], deadline: Deadline, most: int
+) -> ThetaSolution:
     n = len(weights)
     taken = np.zeros(n, dtype=np.bool_)
     shape = 4, _nearly_equal.LIST_SUMS
@@ -271,7 +282,7 @@ def _exchanged(row: Row, weights: NDArray[np.float64], deadline: Deadline) -> Th
         weights,
         n,
         *pair_sum(weights, n),
-        _nearly_equal.MOST_STEPS,
+        most,
         np.empty(shape),
         np.empty(shape, dtype=np.int64),
         taken,
@@ -287,7 +298,7 @@ def _exchange(row: Row, deadline: Deadline) -> ThetaSolution:
     weights = _nearly_equal_weights(row)
     if weights is None:
         raise ValueError("method 'exchange' needs 25 or more nearly equal floats, but for a few")
-    return _exchanged(row, weights, deadline)
+    return _exchanged(row, weights, deadline, _nearly_equal.MOST_STEPS)
 
 
 def _by_exact_search(name: str) -> Callable[[Row, Deadline], ThetaSolution]:
@@ -296,6 +307,11 @@ def _by_exact_search(name: str) -> Callable[[Row, Deadline], ThetaSolution]:
         return _searched(row, instance, name, _search.SEARCHES[name], deadline, row.half)
 
     return solve
+
+
+def _by_counts(row: Row, deadline: Deadline) -> ThetaSolution:
+    instance = reduce_values(row.values, 0, collapse=False)
+    return _searched(row, instance, "groups", _search.SEARCHES["groups"], deadline, row.half)
 
 
 def _by_heuristic(name: str) -> Callable[[Row, Deadline], ThetaSolution]:
@@ -378,6 +394,7 @@ _METHODS: dict[str, Callable[[Row, Deadline], ThetaSolution]] = {
     "dp": _by_exact_search("dp"),
     "exchange": _exchange,
     "cardinality": _by_exact_search("cardinality"),
+    "groups": _by_counts,
     "fill": _by_heuristic("fill"),
     "branch": _by_heuristic("branch"),
     "brute": _brute,
