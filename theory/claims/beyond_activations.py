@@ -52,7 +52,8 @@ def slopes(profile: Profile, *, squared: str = "2") -> Derivation:
 
     def relu(rng: random.Random) -> Case:
         s, u = norms.random_fraction(rng), norms.random_fraction(rng)
-        return Case(abs(max(s, 0) - max(u, 0)), "<=", abs(s - u), (s, u))
+        zero = Fraction(0)
+        return Case(abs(max(s, zero) - max(u, zero)), "<=", abs(s - u), (s, u))
 
     return Derivation(
         scope="all real t",
