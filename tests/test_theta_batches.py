@@ -665,7 +665,7 @@ class TestInterrupts:
             "solve_theta(row)",
             "solve_theta(row, method='branch')",
             "solve_theta(row, method='groups')",
-            "solve_theta(row[:58], method='quarters')",
+            "solve_theta(row[:57], method='quarters')",
             "theta_rows([row], check_sum=False, threads=1)",
             "theta_rows([row, row, row], check_sum=False, threads=2)",
             "theta_rows(np.array([row, row], dtype=float), check_sum=False, threads=2)",

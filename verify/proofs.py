@@ -136,14 +136,21 @@ class Forbidden:
 
 def forbidden_commands(project: CoqProject) -> list[Forbidden]:
     """Every command in the sources, outside comments and strings, that admits or weakens."""
-    found = []
-    for name in project.files:
-        code = without_comments((project.folder / name).read_text(encoding="utf-8"))
-        found += [
-            Forbidden(name, code.count("\n", 0, m.start()) + 1, " ".join(m[0].split()))
-            for m in _FORBIDDEN.finditer(code)
-        ]
-    return found
+    return [
+        Forbidden(name, line, words)
+        for name in project.files
+        for line, words in _forbidden_in((project.folder / name).read_text(encoding="utf-8"))
+    ]
+
+
+@functools.cache
+def _forbidden_in(source: str) -> tuple[tuple[int, str], ...]:
+    """The line and the words of each such command. Every theorem's check asks for it again."""
+    code = without_comments(source)
+    return tuple(
+        (code.count("\n", 0, found.start()) + 1, " ".join(found[0].split()))
+        for found in _FORBIDDEN.finditer(code)
+    )
 
 
 def without_comments(source: str) -> str:
