@@ -525,6 +525,6 @@ class TestOpenRows:
                 check=True,
             )
             _, first, second, last = done.stdout.splitlines()
-            assert first.split()[1:7] == ["1", "1", "0", "3", "0", "0"]
-            assert sum(map(int, second.split()[4:7])) == 3
+            assert first.split()[1:8] == ["1", "1", "0", "1", "3", "0", "0"]
+            assert sum(map(int, second.split()[5:8])) == 3
             assert last == f"{dtype}: 0 rows open"
