@@ -2,7 +2,7 @@
 
     python paper_checks/proofs.py build            compile, if need be, and judge every theorem
     python paper_checks/proofs.py show CLAIM …     statement, axioms and file of a claim's theorem
-    python paper_checks/proofs.py audit            re-check all compiled objects with coqchk
+    python paper_checks/proofs.py audit            re-check every compiled module with coqchk
     python paper_checks/proofs.py record           write the hashes of the present statements
 
 The exit status is 0, 1 where a theorem is not what was recorded or the sources do not build, and 2
@@ -45,11 +45,10 @@ def main(argv: Sequence[str] | None = None) -> int:
             return show(parser, options.claims)
         if options.command == "record":
             return record()
-        print(audit(PROJECT))
+        return audited()
     except ProofError as error:
         print(f"proofs: {error}", file=sys.stderr)
         return 1
-    return 0
 
 
 def build() -> int:
@@ -81,6 +80,15 @@ def show(parser: argparse.ArgumentParser, claim_ids: Sequence[str]) -> int:
         if theorem.differences:
             print(f"  differs from the paper: {theorem.differences}")
     return 0
+
+
+def audited() -> int:
+    """Re-check the compiled modules; print one line for each."""
+    failed = 0
+    for module, problem in audit(PROJECT):
+        failed += bool(problem)
+        print(f"{module}: {problem or 'checked'}", flush=True)
+    return 1 if failed else 0
 
 
 def record() -> int:

@@ -22,6 +22,7 @@ from verify.proofs import (
     Forbidden,
     ProofError,
     TheoremTable,
+    audit,
     build,
     forbidden_commands,
     interrogate,
@@ -350,3 +351,13 @@ def test_the_command_shows_a_claim() -> None:
         r"claim_theorem_3_2_proof_vertex, theory/proofs/Claims\.v\n  forall ", done.stdout
     )
     assert "rests on: no axiom" in done.stdout
+
+
+@needs_coq
+def test_the_audit_checks_every_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sources = project(tmp_path, GOOD)
+    assert list(audit(sources)) == [("Tiny.Claims", "")]
+    monkeypatch.setattr(proofs, "AUDIT_SECONDS", 0.001)
+    ((module, problem),) = audit(sources)
+    assert module == "Tiny.Claims"
+    assert "no end within" in problem
