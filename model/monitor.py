@@ -19,8 +19,8 @@ from model.attention_stats import capture_rows, row_statistics, summarise
 from model.config import MeasureConfig
 from model.gpt import GPT
 
-# Seconds for the exact θ of one layer's sampled rows. Most samples need milliseconds; some rows,
-# such as those of two groups of nearly equal weights, need hours, and training shall not wait.
+# Seconds for the exact θ of one layer's sampled rows. Samples take milliseconds to tenths of a
+# second; a row might take hours (θ is NP-hard), and training shall not wait for it.
 THETA_SECONDS = 2.0
 
 

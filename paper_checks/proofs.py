@@ -5,9 +5,9 @@
     python paper_checks/proofs.py audit            re-check every compiled module with coqchk
     python paper_checks/proofs.py record           write the hashes of the present statements
 
-The exit status is 0, 1 where a theorem is not what was recorded or the sources do not build, and 2
-for a wrong call. Where Coq is not installed, `build` says how to install it and ends with 0: the
-claims keep their other checks.
+The exit status is 0, 1 where a theorem is not what was recorded, the sources do not build or the
+audit did not get through a module, and 2 for a wrong call. Where Coq is not installed, `build` says
+how to install it and ends with 0: the claims keep their other checks.
 """
 
 from __future__ import annotations

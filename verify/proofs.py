@@ -36,6 +36,8 @@ ANSWERS = "answers.json"
 UNFINISHED = "unfinished-"
 COMPILE_SECONDS = 1500.0
 QUERY_SECONDS = 300.0
+# At once: each loads all the libraries into memory of its own.
+MOST_QUERIES = 4
 # For a module: the independent checker repeats computations without Coq's virtual machine.
 AUDIT_SECONDS = 600.0
 
@@ -341,8 +343,8 @@ def _question(project: CoqProject, table: TheoremTable, names: Sequence[str]) ->
 
 
 def _ask_all(project: CoqProject, table: TheoremTable, folder: Path) -> dict[str, tuple[str, str]]:
-    """Ask about all theorems, by as many processes as there are processors: axioms take seconds."""
-    parts = os.cpu_count() or 1
+    """Ask about all theorems, in parts at once: the axioms of one may take seconds."""
+    parts = min(os.cpu_count() or 1, MOST_QUERIES)
     shares = [share for k in range(parts) if (share := table.names[k::parts])]
     with ThreadPoolExecutor(parts) as pool:
         answers = pool.map(lambda share: _ask(project, table, folder, share), shares)

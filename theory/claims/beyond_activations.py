@@ -1,10 +1,11 @@
 """Beyond Section C.2: the least Lipschitz constants of the activations of feed-forward layers.
 
-Each of GELU, its tanh form and SiLU is x S(x) with S(x) + S(−x) = 1, so its derivative f' satisfies
-f'(x) + f'(−x) = 1, and sup |f'| is sup f' over x >= 0 (it is at least f'(∞) = 1, and so |1 − f'| is
-no larger). GELU'' has the sign of 2 − x² there: the largest slope is at √2. That of the others is
-where f'' vanishes, and is enclosed in a ball. By the mean value theorem sup |f'| is a Lipschitz
-constant, and difference quotients approach it.
+Each of GELU, its tanh form and SiLU is x S(x) with S(x) + S(−x) = 1 and S increasing, so that its
+derivative f' is at least 0 on x >= 0, and f'(x) + f'(−x) = 1. So sup |f'| is c = sup f' over
+x >= 0: c is at least f'(∞) = 1, and |f'(−x)| = |1 − f'(x)| is at most 1 or c − 1. GELU'' has the
+sign of 2 − x²: the largest slope is at √2. That of the others is where f'' vanishes, and is
+enclosed in a ball. By the mean value theorem sup |f'| is a Lipschitz constant, and difference
+quotients approach it.
 """
 
 from __future__ import annotations
