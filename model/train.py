@@ -22,7 +22,7 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import torch
@@ -176,23 +176,25 @@ def train(config: RunConfig, *, stop_after: int | None = None, progress: bool = 
     """Train, from the start or from the last whole checkpoint; return the run's folder.
 
     stop_after: end after this update with a checkpoint, as if interrupted. progress: a bar on
-    stderr, on a terminal. SIGINT and SIGTERM end the run after the update in hand, with a
-    checkpoint, by KeyboardInterrupt.
+    stderr, on a terminal. SIGINT and SIGTERM, to any of the processes, end the run in all of them
+    after the update in hand, with a checkpoint, by KeyboardInterrupt.
 
     Raises ``ConfigError`` where the folder holds a run of another configuration (with the
     difference), ``ShardError``, ``DataError``, ``CheckpointError`` and ``TrainingError``.
     """
     place, device = processes()
-    try:
-        trainer = Trainer(config, place, device)
-        done = _resume(trainer)
-        last = config.optim.updates if stop_after is None else min(stop_after, config.optim.updates)
-        with _interruption() as interrupted, _logs(trainer, done) as logs:
-            _loop(trainer, logs, done, last, interrupted, progress and place.is_first)
-        return config.folder
-    finally:
-        if torch.distributed.is_initialized():
-            torch.distributed.destroy_process_group()
+    trainer = Trainer(config, place, device)
+    done = _resume(trainer)
+    last = config.optim.updates if stop_after is None else min(stop_after, config.optim.updates)
+    with _interruption() as interrupted, _logs(trainer, done) as logs:
+        stopped = _loop(trainer, logs, done, last, interrupted, progress and place.is_first)
+    if place.world > 1:
+        # Not after an error: the others may be waiting for this process in a collective. torchrun
+        # ends them when this one has ended.
+        torch.distributed.destroy_process_group()
+    if stopped is not None:
+        raise KeyboardInterrupt(stopped)
+    return config.folder
 
 
 def _loop(
@@ -202,7 +204,8 @@ def _loop(
     last: int,
     interrupted: list[int],
     progress: bool,
-) -> None:
+) -> str | None:
+    """Make the updates after `done` to `last`; return why they ended before, if they did."""
     config = trainer.config
     if config.measure.enabled and done == 0 < last:
         _warm_up_theta()
@@ -224,8 +227,8 @@ def _loop(
                 description=f"{config.name}  loss {entry['loss']:.3f}  "
                 f"norm {entry['grad_norm']:.3g}  {entry['tokens_per_second']:.0f} tokens/s",
             )
-            ending = update == last or bool(interrupted)
-            if ending or update % config.checkpoint_every == 0:
+            received = _received(trainer, interrupted)
+            if received or update == last or update % config.checkpoint_every == 0:
                 logs.sync()
                 checkpoint.save(
                     config.folder / CHECKPOINTS,
@@ -236,8 +239,23 @@ def _loop(
                     keep=config.keep,
                     place=trainer.place,
                 )
-            if interrupted:
-                raise KeyboardInterrupt(f"stopped by signal {interrupted[0]} after update {update}")
+            if received:
+                return f"stopped by signal {received} after update {update}"
+    return None
+
+
+def _received(trainer: Trainer, interrupted: list[int]) -> int:
+    """The number of a signal that any process has received, 0 for none.
+
+    The same in all processes, as they write a checkpoint together: a signal that reaches one of
+    them an update later than another, or not at all, would leave each waiting for the other.
+    """
+    number = interrupted[0] if interrupted else 0
+    if trainer.place.world == 1:
+        return number
+    largest = torch.tensor(number, device=trainer.device)
+    torch.distributed.all_reduce(largest, op=torch.distributed.ReduceOp.MAX)
+    return int(largest)
 
 
 def _one_update(trainer: Trainer, logs: _Logs, update: int) -> dict[str, Any]:
@@ -422,13 +440,19 @@ def _logs(trainer: Trainer, done: int) -> Iterator[_Logs]:
 
 @contextlib.contextmanager
 def _interruption() -> Iterator[list[int]]:
-    """A list that receives the number of the first SIGINT or SIGTERM; a second acts at once."""
+    """A list that receives the numbers of SIGINT and SIGTERM; a second of a kind acts at once.
+
+    Under torchrun it does not: a terminal's Ctrl-C reaches us twice, as torchrun passes it on, and
+    torchrun ends by itself a process that does not stop in time.
+    """
     received: list[int] = []
     handled = (signal.SIGINT, signal.SIGTERM)
+    under_torchrun = torch.distributed.is_torchelastic_launched()
 
     def remember(number: int, _frame: FrameType | None) -> None:
         received.append(number)
-        signal.signal(number, before[signal.Signals(number)])
+        if not under_torchrun:
+            signal.signal(number, before[signal.Signals(number)])
 
     before = {number: signal.getsignal(number) for number in handled}
     for number in handled:
@@ -473,5 +497,19 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0
 
 
+def _leave(status: int) -> NoReturn:
+    """End this process; as one of several, without Python's finalisation.
+
+    FSDP's caches keep the process group, hence gloo's threads, past `destroy_process_group`. One
+    that lets go of a tensor during finalisation is ended by Python in the midst of C++, which
+    aborts the process after all its work is done. Logs and checkpoints are closed by now.
+    """
+    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(status)
+    sys.exit(status)
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    _leave(main())

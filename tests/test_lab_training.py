@@ -291,28 +291,46 @@ def test_norm_factors_are_gamma_over_sigma(tmp_path: Path) -> None:
 # ------------------------------------------------------------------------ several processes
 
 
+def _torchrun(folder: Path, config: RunConfig) -> dict[str, Any]:
+    """What starts a run on two processes.
+
+    Each writes its number to folder/process_RANK, and aborts in Python's finalisation, where
+    gloo's threads would now and then have it abort.
+    """
+    (folder / "sitecustomize.py").write_text(
+        "import atexit, os, pathlib\n"
+        "if 'RANK' in os.environ:\n"
+        "    atexit.register(os.abort)\n"
+        f"    path = pathlib.Path({str(folder)!r}, 'process_' + os.environ['RANK'])\n"
+        "    path.write_text(str(os.getpid()))\n"
+    )
+    toml = folder / f"{config.name}.toml"
+    as_toml(config, toml)
+    command = [
+        *(sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"),
+        *("-m", "model.train", str(toml)),
+    ]
+    environment = {
+        **os.environ,
+        "OMP_NUM_THREADS": "1",
+        "PYTHONWARNINGS": "ignore",
+        "PYTHONPATH": str(folder),
+    }
+    return {"args": command, "cwd": ROOT, "env": environment, "text": True}
+
+
 @pytest.mark.parametrize("parallel", ["ddp", "fsdp"])
 def test_two_processes_are_one(tmp_path: Path, parallel: str) -> None:
     """Without dropout: its masks are each process's own."""
     changes: dict[str, Any] = {"model__dropout": 0.0, "parallel": parallel}
     one = run_config(tmp_path, name="one", **changes)
     train(one, progress=False)
-    toml = tmp_path / "two.toml"
     two = run_config(tmp_path, name="two", **changes)
-    as_toml(two, toml)
-    command = [
-        *(sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"),
-        *("-m", "model.train", str(toml)),
-    ]
+    start = _torchrun(tmp_path, two)
+    command = start.pop("args")
     for extra in (["--stop-after", "3"], []):
         done = subprocess.run(
-            [*command, *extra],
-            cwd=ROOT,
-            env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore"},
-            capture_output=True,
-            text=True,
-            timeout=300,
-            check=False,
+            [*command, *extra], **start, capture_output=True, timeout=300, check=False
         )
         assert done.returncode == 0, done.stderr[-3000:]
     assert len(numbers(two.folder)) == 6
@@ -324,6 +342,32 @@ def test_two_processes_are_one(tmp_path: Path, parallel: str) -> None:
     for first, second in zip(ones, twos, strict=True):
         assert first["blocks"] == pytest.approx(second["blocks"], rel=1e-4)
         assert first["total"] == pytest.approx(second["total"], rel=1e-4)
+
+
+def test_a_signal_to_one_of_two_processes_stops_both(tmp_path: Path) -> None:
+    """Both write the checkpoint, of the same update, though only the second was told."""
+    config = run_config(
+        tmp_path, name="told", optim__updates=100, checkpoint_every=1000, measure__enabled=False
+    )
+    with subprocess.Popen(
+        **_torchrun(tmp_path, config), stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as running:
+        log = config.folder / "log.jsonl"
+        while running.poll() is None and not (log.exists() and log.stat().st_size):
+            time.sleep(0.01)
+        os.kill(int((tmp_path / "process_1").read_text()), signal.SIGTERM)
+        try:
+            _, said = running.communicate(timeout=120)
+        finally:
+            running.kill()
+    assert running.returncode == 1
+    assert "stopped by signal 15 after update" in said
+    done = len(numbers(config.folder))
+    assert 0 < done < 100
+    found, faults = checkpoint.latest(config.folder / CHECKPOINTS)
+    assert found is not None
+    assert not faults
+    assert found.update == done
 
 
 # ------------------------------------------------------------------------------ checkpoints
