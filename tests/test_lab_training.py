@@ -10,7 +10,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -163,25 +162,26 @@ def test_kills_at_random_moments_lose_nothing(tmp_path: Path) -> None:
     assert int(done.stdout.split()[-1]) >= 3
 
 
-def test_a_signal_ends_the_run_after_the_update_in_hand(tmp_path: Path) -> None:
+def test_a_signal_ends_the_run_after_the_update_in_hand(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     whole = run_config(tmp_path, name="whole", optim__updates=90, measure__enabled=False)
     stopped = run_config(tmp_path, name="stopped", optim__updates=90, measure__enabled=False)
     before = signal.getsignal(signal.SIGTERM)
+    gradients = Trainer.gradients
 
-    def interrupt() -> None:
-        while not (stopped.folder / "log.jsonl").exists():
-            time.sleep(0.01)
-        time.sleep(0.05)
-        os.kill(os.getpid(), signal.SIGTERM)
+    def interrupted(self: Trainer, update: int) -> float:
+        if update == 7:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return gradients(self, update)
 
-    thread = threading.Thread(target=interrupt)
-    thread.start()
-    with pytest.raises(KeyboardInterrupt, match="stopped by signal 15 after update"):
-        train(stopped, progress=False)
-    thread.join()
+    with monkeypatch.context() as patched:
+        patched.setattr(Trainer, "gradients", interrupted)
+        with pytest.raises(KeyboardInterrupt, match="stopped by signal 15 after update 7"):
+            train(stopped, progress=False)
     assert signal.getsignal(signal.SIGTERM) is before
     done = len(numbers(stopped.folder))
-    assert 0 < done < 90
+    assert done == 7
     found, faults = checkpoint.latest(stopped.folder / CHECKPOINTS)
     assert found is not None
     assert (found.update, faults) == (done, [])
@@ -346,8 +346,10 @@ def test_two_processes_are_one(tmp_path: Path, parallel: str) -> None:
 
 def test_a_signal_to_one_of_two_processes_stops_both(tmp_path: Path) -> None:
     """Both write the checkpoint, of the same update, though only the second was told."""
+    # More updates than anybody waits for.
+    write_shards(tmp_path / "shards", 4_000_000, shard_tokens=2_000_000)
     config = run_config(
-        tmp_path, name="told", optim__updates=100, checkpoint_every=1000, measure__enabled=False
+        tmp_path, name="told", optim__updates=20_000, checkpoint_every=10**6, measure__enabled=False
     )
     with subprocess.Popen(
         **_torchrun(tmp_path, config), stdout=subprocess.PIPE, stderr=subprocess.PIPE
@@ -363,7 +365,7 @@ def test_a_signal_to_one_of_two_processes_stops_both(tmp_path: Path) -> None:
     assert running.returncode == 1
     assert "stopped by signal 15 after update" in said
     done = len(numbers(config.folder))
-    assert 0 < done < 100
+    assert 0 < done < 20_000
     found, faults = checkpoint.latest(config.folder / CHECKPOINTS)
     assert found is not None
     assert not faults
