@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import math
 import os
 import random
@@ -344,26 +346,37 @@ def test_two_processes_are_one(tmp_path: Path, parallel: str) -> None:
         assert first["total"] == pytest.approx(second["total"], rel=1e-4)
 
 
-def test_a_signal_to_one_of_two_processes_stops_both(tmp_path: Path) -> None:
-    """Both write the checkpoint, of the same update, though only the second was told."""
+@pytest.mark.parametrize("whom", ["the second process", "all, as a terminal does"])
+def test_a_signal_stops_two_processes_together(tmp_path: Path, whom: str) -> None:
+    """Both write the checkpoint, of the same update; torchrun's own signals change nothing."""
     # More updates than anybody waits for.
     write_shards(tmp_path / "shards", 4_000_000, shard_tokens=2_000_000)
     config = run_config(
         tmp_path, name="told", optim__updates=20_000, checkpoint_every=10**6, measure__enabled=False
     )
+    # A suite that runs in the background of a shell inherits an ignored SIGINT.
+    attended = functools.partial(signal.signal, signal.SIGINT, signal.default_int_handler)
     with subprocess.Popen(
-        **_torchrun(tmp_path, config), stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        **_torchrun(tmp_path, config),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+        preexec_fn=attended,
     ) as running:
         log = config.folder / "log.jsonl"
         while running.poll() is None and not (log.exists() and log.stat().st_size):
             time.sleep(0.01)
-        os.kill(int((tmp_path / "process_1").read_text()), signal.SIGTERM)
+        if whom == "the second process":
+            os.kill(int((tmp_path / "process_1").read_text()), signal.SIGINT)
+        else:
+            os.killpg(running.pid, signal.SIGINT)
         try:
             _, said = running.communicate(timeout=120)
         finally:
-            running.kill()
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(running.pid, signal.SIGKILL)
     assert running.returncode == 1
-    assert "stopped by signal 15 after update" in said
+    assert "stopped by signal 2 after update" in said
     done = len(numbers(config.folder))
     assert 0 < done < 20_000
     found, faults = checkpoint.latest(config.folder / CHECKPOINTS)
