@@ -497,13 +497,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _leave(status: int) -> NoReturn:
-    """End this process; as one of several, without Python's finalisation.
+def command() -> NoReturn:
+    """`main`, and the end of this process: as one of several, without Python's finalisation.
 
     FSDP's caches keep the process group, hence gloo's threads, past `destroy_process_group`. One
     that lets go of a tensor during finalisation is ended by Python in the midst of C++, which
-    aborts the process after all its work is done. Logs and checkpoints are closed by now.
+    aborts the process after all its work is done. Logs and checkpoints are closed by then.
     """
+    status = main()
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
         sys.stdout.flush()
         sys.stderr.flush()
@@ -512,4 +513,4 @@ def _leave(status: int) -> NoReturn:
 
 
 if __name__ == "__main__":
-    _leave(main())
+    command()
