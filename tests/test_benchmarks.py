@@ -114,3 +114,12 @@ def test_differentials_that_cost_too_much_are_told(monkeypatch: pytest.MonkeyPat
     for vjp, status in ((5.0, 0), (5.1, 1)):
         monkeypatch.setattr(differentials, "measure", lambda *_, v=vjp: (1.0, 2.0, v, 0.1))
         assert differentials.main(["--quick"]) == status
+
+
+def test_the_cost_of_bounds(capsys: pytest.CaptureFixture[str]) -> None:
+    """A small run; its times are not judged."""
+    bounds = importlib.import_module("attention_bounds")
+    assert bounds.main(["--quick", "--repeat", "1"]) == 0
+    heading, row = capsys.readouterr().out.splitlines()
+    assert heading.split()[-3:] == ["gauge", "covariance", "moments"]
+    assert row.count(" ×") == 6

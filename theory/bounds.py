@@ -225,33 +225,45 @@ def gauge_fixed_bound(at: AttentionAt, *, norms: AttentionNorms | None = None) -
 
 
 def _gauge_fixed(at: AttentionAt, norms: AttentionNorms, key_HL: FloatArray) -> RowBound:
-    module, length = at.attention, len(at.U)
-    theta_HL = theta_rows(at.probabilities_HLL)
-    spread_HL, query_HL = np.zeros((2, module.heads, length))
-    values_HLL = pairwise_distances(module.per_head(at.values_GLV))
+    module = at.attention
+    theta_HL, spread_HL = _thetas_and_spreads(at)
+    query_HL = np.zeros_like(theta_HL)
     keys_HLK = module.per_head(at.keys_GLK)
     measured_in: FloatArray | None = None
     for i, triangle_HKK in enumerate(query_triangles(at, norms)):
         if triangle_HKK is not measured_in:
             keys_HLL = pairwise_distances(keys_HLK @ np.swapaxes(triangle_HKK, 1, 2))
             measured_in = triangle_HKK
-        spread_HL[:, i] = half_diameters(values_HLL, at.visible_HLL[:, i])
         query_HL[:, i] = half_diameters(keys_HLL, at.visible_HLL[:, i]) * module.score_factor
     key_part_HL = theta_HL * key_HL * spread_HL
     query_part_HL = theta_HL * query_HL * spread_HL
     value_HL = np.broadcast_to(norms.value_H[:, np.newaxis], theta_HL.shape)
-    factor = norms.output * _width_factor(module)
-
-    def over_heads(parts_HL: FloatArray) -> FloatArray:
-        return np.asarray(factor * np.linalg.norm(parts_HL, axis=0))
-
     return _row_bound(
-        over_heads(value_HL + key_part_HL + query_part_HL),
-        over_heads(value_HL),
-        over_heads(key_part_HL),
-        over_heads(query_part_HL),
+        _over_heads(at, norms, value_HL + key_part_HL + query_part_HL),
+        _over_heads(at, norms, value_HL),
+        _over_heads(at, norms, key_part_HL),
+        _over_heads(at, norms, query_part_HL),
         rounding_margin(at, norms) * _width_factor(module),
     )
+
+
+def _gauge_fixed_key(at: AttentionAt, norms: AttentionNorms, key_HL: FloatArray) -> FloatArray:
+    """`_gauge_fixed`'s key_L alone: its query part costs L times as much with rotary positions."""
+    theta_HL, spread_HL = _thetas_and_spreads(at)
+    return _over_heads(at, norms, theta_HL * key_HL * spread_HL)
+
+
+def _thetas_and_spreads(at: AttentionAt) -> tuple[FloatArray, FloatArray]:
+    """θ of each head's rows, and half the diameter of the values visible there: both (H, L)."""
+    values_HLL = pairwise_distances(at.attention.per_head(at.values_GLV))
+    spreads = [half_diameters(values_HLL, at.visible_HLL[:, i]) for i in range(len(at.U))]
+    return theta_rows(at.probabilities_HLL), np.stack(spreads, axis=1)
+
+
+def _over_heads(at: AttentionAt, norms: AttentionNorms, parts_HL: FloatArray) -> FloatArray:
+    """‖W^O‖₂ times the root of the sum of squares over heads, shape (L,)."""
+    factor = norms.output * _width_factor(at.attention)
+    return np.asarray(factor * np.linalg.norm(parts_HL, axis=0))
 
 
 def _largest_slopes_of_keys(at: AttentionAt, grams: FloatArray) -> FloatArray:
@@ -284,8 +296,9 @@ def covariance_bound(at: AttentionAt, *, norms: AttentionNorms | None = None) ->
     query: from ‖E_i C_i W^O_h‖₂ of each head and how far the heads' spaces overlap.
 
     An upper bound; rows_L is the sum of the parts and the margin. Besides θ for the gauge-fixed
-    part it takes about as many operations as a few forward passes, and up to a dozen products and
-    eigenvalue problems of D × D matrices, which dominate for short inputs.
+    part it takes L²H²(V + H) operations and more for inner products, L·H·(LKV + K³) for the
+    queries', and up to a dozen products and eigenvalue problems of D × D matrices, which dominate
+    for short inputs: tests/benchmarks/attention_bounds.py measures it in forward passes.
     """
     norms = attention_norms(at.attention) if norms is None else norms
     return _covariance_form(at, norms, moments=False)
@@ -311,16 +324,18 @@ def moment_bound(at: AttentionAt, *, norms: AttentionNorms | None = None) -> Row
 
 def _covariance_form(at: AttentionAt, norms: AttentionNorms, *, moments: bool) -> RowBound:
     grams_LLHH = key_grams(at, norms)
-    gauge = _gauge_fixed(at, norms, _largest_slopes_of_keys(at, grams_LLHH))
     factor = _width_factor(at.attention)
-    key_L = np.minimum(factor * _key_sums(at, norms, grams_LLHH), gauge.key_L)
+    key_L = np.minimum(
+        factor * _key_sums(at, norms, grams_LLHH),
+        _gauge_fixed_key(at, norms, _largest_slopes_of_keys(at, grams_LLHH)),
+    )
     least_weight = 1.0
     if moments:
         key_L = np.minimum(key_L, factor * _key_moments(at, norms, grams_LLHH))
         least_weight = _LEAST_SHARE / len(at.U)
     query_L = factor * _query_parts(at, norms)
     value_L = factor * _value_parts(at, norms, (key_L + query_L) / factor)
-    margin = gauge.margin + factor * gram_margin(at, norms, least_weight)
+    margin = factor * (rounding_margin(at, norms) + gram_margin(at, norms, least_weight))
     return _row_bound(value_L + key_L + query_L, value_L, key_L, query_L, margin)
 
 
