@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 import sys
 from collections.abc import Iterator
@@ -16,7 +17,9 @@ from verify.runner import failures, run_check, run_many, run_planted
 SOURCE = """
 import os
 import time
+import numpy
 import sympy
+import threadpoolctl
 from fractions import Fraction
 from verify.claims import Claim, Planted, Profile, check
 from verify.evidence import Case, Derivation, Evidence, Identity, Kind, Tolerance, Verdict, judge
@@ -105,6 +108,12 @@ SLOW = claim("slow")
 def sleeps(profile, *, rhs=1):
     time.sleep(60)
 
+SHARE = claim("share")
+@check(SHARE, kind=Kind.CERTIFICATE, planted=P)
+def one_thread_of_blas(profile, *, rhs=1):
+    pools = [p for p in threadpoolctl.threadpool_info() if p["user_api"] == "blas"]
+    return one(max(p["num_threads"] for p in pools), rhs)
+
 DEADLY = claim("deadly")
 @check(DEADLY, kind=Kind.CERTIFICATE, planted=P)
 def kills_its_worker(profile, *, rhs=1):
@@ -171,6 +180,14 @@ def test_a_refutation_is_certified_at_best(packages: tuple[str, ...]) -> None:
 def test_an_unknown_id_is_an_error_of_the_caller(packages: tuple[str, ...]) -> None:
     with pytest.raises(UnknownIdError):
         run_check("true.hold", Profile.QUICK, packages=packages)
+
+
+def test_workers_share_the_processors(packages: tuple[str, ...]) -> None:
+    jobs = os.cpu_count() or 1
+    (result,) = run_many(
+        ["share.one_thread_of_blas"], Profile.QUICK, packages=packages, jobs=jobs, timeout=60.0
+    )
+    assert result.outcome == "HOLDS", result.error
 
 
 def test_workers_that_hang_or_die_cost_their_own_check_only(packages: tuple[str, ...]) -> None:

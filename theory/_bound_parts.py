@@ -76,8 +76,8 @@ class AttentionNorms:
     query_basis_HDK, query_triangle_HKK: Q_h with orthonormal columns and R_h, W^Q_h = Q_h R_h.
     output_triangle_HVV: T_h with W^O_h = T_h N_h, the rows of N_h orthonormal. query_overlap_HKHK,
     output_overlap_HVHV: Q_hᵀQ_h' and N_h N_h'ᵀ for every two heads. overlap: at least the largest
-    Σ_h ‖Q_hᵀx‖‖N_h y‖ over unit x and y. key_gram_HKHK, output_gram_HVHV: W^K_hᵀW^K_h' and
-    W^O_h W^O_h'ᵀ.
+    Σ_h ‖Q_hᵀx‖‖N_h y‖ over unit x and y. key_gram_GKGK: W^K_gᵀW^K_g' for every two groups.
+    output_gram_HVHV: W^O_h W^O_h'ᵀ.
     paths: λ_max(Σ_hh' Γ_hh' P_hᵀP_h') for semidefinite Γ. apart: that at Γ = I.
     """
 
@@ -92,7 +92,7 @@ class AttentionNorms:
     query_overlap_HKHK: FloatArray
     output_overlap_HVHV: FloatArray
     overlap: float
-    key_gram_HKHK: FloatArray
+    key_gram_GKGK: FloatArray
     output_gram_HVHV: FloatArray
     paths: PathNorm
     apart: float
@@ -119,7 +119,7 @@ def attention_norms(attention: Attention) -> AttentionNorms:
         output_overlap_HVHV=_grams(right),
         overlap=spectral_norm(np.concatenate(list(left), axis=1))
         * spectral_norm(np.concatenate(list(right), axis=1)),
-        key_gram_HKHK=_grams(key),
+        key_gram_GKGK=_grams(attention.key_GDK),
         output_gram_HVHV=_grams(np.swapaxes(output, 1, 2)),
         paths=paths,
         apart=paths.largest(np.eye(attention.heads)),
@@ -171,22 +171,26 @@ def leading_right_vectors(matrices: FloatArray, count: int) -> FloatArray:
     return np.asarray(np.linalg.qr(power @ start)[0])
 
 
-def deflated_bound(gram: FloatArray, start: FloatArray) -> tuple[float, FloatArray]:
-    """An upper bound of λ_max of a positive semidefinite matrix, and nearly leading vectors.
+def deflated_bound(
+    gram: FloatArray, start: FloatArray, scale: FloatArray | None = None
+) -> tuple[float, FloatArray]:
+    """An upper bound of λ_max(G) for G = SMS, M positive semidefinite, and nearly leading vectors.
 
-    gram: (n, n); start: (n, r). Returns the bound and orthonormal columns X of shape (n, r), the
-    Ritz vectors in ascending order. With P = I − XXᵀ, λ_max is at most that of the 2 × 2 matrix of
-    the norms of XᵀGX, PGX and PGP, the last taken in the Frobenius norm, whose square is
-    ‖G‖_F² − 2‖GX‖_F² + ‖XᵀGX‖_F².
+    gram: M, (n, n); start: (n, r); scale: the diagonal of S, ones if not given, (n,). Returns the
+    bound and orthonormal columns X of shape (n, r), the Ritz vectors in ascending order. With
+    P = I − XXᵀ, λ_max is at most that of the 2 × 2 matrix of the norms of XᵀGX, PGX and PGP, the
+    last taken in the Frobenius norm, whose square is ‖G‖_F² − 2‖GX‖_F² + ‖XᵀGX‖_F².
     """
+    scale = np.ones(len(gram)) if scale is None else scale
+    column = scale[:, np.newaxis]
     basis = np.linalg.qr(start)[0]
     for _ in range(_ITERATIONS):
-        basis = np.linalg.qr(gram @ basis)[0]
-    image = gram @ basis
+        basis = np.linalg.qr(column * (gram @ (column * basis)))[0]
+    image = column * (gram @ (column * basis))
     ritz, turn = np.linalg.eigh((basis.T @ image + image.T @ basis) / 2)
     basis, image = basis @ turn, image @ turn
     outside = float(np.linalg.norm(image - basis * ritz, 2))
-    whole = float(np.linalg.norm(gram))
+    whole = float(np.sqrt(scale**2 @ np.square(gram) @ scale**2))
     rest = whole**2 - 2.0 * float(np.linalg.norm(image)) ** 2 + float(np.sum(ritz**2))
     # The square lost whole²·eps to cancellation.
     below = np.sqrt(max(rest, 0.0)) + _CANCELLED * whole
@@ -223,30 +227,42 @@ def key_grams(at: AttentionAt, norms: AttentionNorms) -> FloatArray:
     """<a^h_ij, a^h'_ij> for a^h_ij = (scale/τ) F^h_j q^h_i; indices [i, j, h, h'].
 
     a^h_ij in R^D is the derivative of the exponent of A^h_ij by token j through its key. Where it
-    does not depend on j the array is a broadcast view.
+    does not depend on j the array is a broadcast view; with rotary positions it is 0 where no head
+    of row i sees j.
     """
-    module, length = at.attention, len(at.U)
+    module, length, heads = at.attention, len(at.U), at.attention.heads
     queries_LHK = np.swapaxes(at.queries_HLK, 0, 1) * module.score_factor
-
-    def gram_of(pulled_LHK: FloatArray) -> FloatArray:
-        images = np.einsum("ihk,hkgm->ihgm", pulled_LHK, norms.key_gram_HKHK, optimize=True)
-        return np.asarray(np.einsum("ihgm,igm->ihg", images, pulled_LHK, optimize=True))
-
     if module.key_norm is not None:
-        grams = np.empty((length, length, module.heads, module.heads))
+        grams = np.empty((length, length, heads, heads))
         for j in range(length):
             factor_HDK = module.per_head(at.key_factor_GDK(j))
             slopes_LHD = np.einsum("hdk,ihk->ihd", factor_HDK, queries_LHK, optimize=True)
             grams[:, j] = slopes_LHD @ np.swapaxes(slopes_LHD, 1, 2)
         return grams
     if module.rotary is None:
-        one_key = gram_of(queries_LHK)[:, np.newaxis]
+        one_key = _grams_of_pulled(queries_LHK, norms.key_gram_GKGK)[:, np.newaxis]
         return np.broadcast_to(one_key, (length, length, *one_key.shape[2:]))
     # F_j = W^K turned by R_j, so F_j q = W^K (q turned back by R_j).
     rotation = module.rotary.rotation(length, module.head_width)
-    return np.stack(
-        [gram_of(rotation.of_token(j).undo(queries_LHK)) for j in range(length)], axis=1
-    )
+    grams = np.zeros((length, length, heads, heads))
+    for j in range(length):
+        seeing = np.flatnonzero(np.any(at.visible_HLL[:, :, j], axis=0))
+        pulled = rotation.of_token(j).undo(queries_LHK[seeing])
+        grams[seeing, j] = _grams_of_pulled(pulled, norms.key_gram_GKGK)
+    return grams
+
+
+def _grams_of_pulled(pulled_NHK: FloatArray, gram_GKGK: FloatArray) -> FloatArray:
+    """<W^K_g x_h, W^K_g' x_h'> for every two heads, of groups g and g': (N, H, K) to (N, H, H)."""
+    N, H, K = pulled_NHK.shape
+    G = len(gram_GKGK)
+    # (N, G, K, R) for the R heads of each group.
+    columns = np.swapaxes(pulled_NHK.reshape(N, G, H // G, K), 2, 3)
+    by_group = np.swapaxes(columns, 0, 1).swapaxes(2, 3).reshape(G, -1, K)
+    images = by_group @ gram_GKGK.reshape(G, K, G * K)
+    images_NGHK = np.moveaxis(images.reshape(G, N, H // G, G, K), 3, 1)
+    images_NGHK = np.transpose(images_NGHK, (2, 1, 0, 3, 4)).reshape(N, G, H, K)
+    return np.moveaxis(images_NGHK @ columns, 1, 2).reshape(N, H, H)
 
 
 def centred_values(at: AttentionAt) -> FloatArray:
@@ -262,6 +278,25 @@ def half_diameters(distances_HLL: FloatArray, visible_HL: npt.NDArray[np.bool_])
     """½ max ‖x_j − x_j'‖₂ over the visible j, j' of each head, shape (H,)."""
     both = visible_HL[:, :, np.newaxis] & visible_HL[:, np.newaxis]
     return np.asarray(np.max(np.where(both, distances_HLL, 0.0), axis=(1, 2)) / 2)
+
+
+def half_diameters_of_rows(
+    distances_HLL: FloatArray, visible_HLL: npt.NDArray[np.bool_]
+) -> FloatArray:
+    """`half_diameters` for every row, (H, L). A row that sees what the row before it saw, and
+    perhaps more, is that row's with the distances from the new tokens."""
+    halves_HL = np.empty(visible_HLL.shape[:2])
+    for i in range(visible_HLL.shape[1]):
+        now = visible_HLL[:, i]
+        before = visible_HLL[:, i - 1] if i else np.zeros_like(now)
+        if i and np.any(before & ~now):
+            halves_HL[:, i] = half_diameters(distances_HLL, now)
+            continue
+        new = np.flatnonzero(np.any(now & ~before, axis=0))
+        both = now[:, new, np.newaxis] & now[:, np.newaxis]
+        largest_H = np.max(np.where(both, distances_HLL[:, new], 0.0), axis=(1, 2), initial=0.0)
+        halves_HL[:, i] = np.maximum(halves_HL[:, i - 1] if i else 0.0, largest_H / 2)
+    return halves_HL
 
 
 def pairwise_distances(points_HLK: FloatArray) -> FloatArray:

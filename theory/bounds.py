@@ -28,6 +28,7 @@ from theory._bound_parts import (
     deflated_bound,
     gram_margin,
     half_diameters,
+    half_diameters_of_rows,
     key_grams,
     largest_slopes,
     leading_right_vectors,
@@ -63,6 +64,8 @@ _SHARES = (0.0, 0.25, 0.5, 0.7, 0.85, 1.0, 1.15, 1.3, 1.6, 2.0)
 _LEADING = 4
 # How often the weights of `moment_bound` are refined.
 _PASSES = 4
+# Rows whose inner products are formed by one product of matrices.
+_ROWS_AT_ONCE = 32
 # What a token's weight keeps, as a share of equal weights: small weights amplify rounding.
 _LEAST_SHARE = 0.02
 
@@ -227,14 +230,7 @@ def gauge_fixed_bound(at: AttentionAt, *, norms: AttentionNorms | None = None) -
 def _gauge_fixed(at: AttentionAt, norms: AttentionNorms, key_HL: FloatArray) -> RowBound:
     module = at.attention
     theta_HL, spread_HL = _thetas_and_spreads(at)
-    query_HL = np.zeros_like(theta_HL)
-    keys_HLK = module.per_head(at.keys_GLK)
-    measured_in: FloatArray | None = None
-    for i, triangle_HKK in enumerate(query_triangles(at, norms)):
-        if triangle_HKK is not measured_in:
-            keys_HLL = pairwise_distances(keys_HLK @ np.swapaxes(triangle_HKK, 1, 2))
-            measured_in = triangle_HKK
-        query_HL[:, i] = half_diameters(keys_HLL, at.visible_HLL[:, i]) * module.score_factor
+    query_HL = _query_half_diameters(at, norms) * module.score_factor
     key_part_HL = theta_HL * key_HL * spread_HL
     query_part_HL = theta_HL * query_HL * spread_HL
     value_HL = np.broadcast_to(norms.value_H[:, np.newaxis], theta_HL.shape)
@@ -256,8 +252,24 @@ def _gauge_fixed_key(at: AttentionAt, norms: AttentionNorms, key_HL: FloatArray)
 def _thetas_and_spreads(at: AttentionAt) -> tuple[FloatArray, FloatArray]:
     """θ of each head's rows, and half the diameter of the values visible there: both (H, L)."""
     values_HLL = pairwise_distances(at.attention.per_head(at.values_GLV))
-    spreads = [half_diameters(values_HLL, at.visible_HLL[:, i]) for i in range(len(at.U))]
-    return theta_rows(at.probabilities_HLL), np.stack(spreads, axis=1)
+    spread_HL = half_diameters_of_rows(values_HLL, at.visible_HLL)
+    return theta_rows(at.probabilities_HLL), spread_HL
+
+
+def _query_half_diameters(at: AttentionAt, norms: AttentionNorms) -> FloatArray:
+    """Half the diameter of the E_i k_j that are visible, of every row: (H, L)."""
+    keys_HLK = at.attention.per_head(at.keys_GLK)
+    halves_HL = np.empty(at.visible_HLL.shape[:2])
+    one_for_all: FloatArray | None = None
+    for i, triangle_HKK in enumerate(query_triangles(at, norms)):
+        if triangle_HKK is one_for_all:
+            keys_HLL = pairwise_distances(keys_HLK @ np.swapaxes(triangle_HKK, 1, 2))
+            return half_diameters_of_rows(keys_HLL, at.visible_HLL)
+        one_for_all = triangle_HKK
+        seen = np.flatnonzero(np.any(at.visible_HLL[:, i], axis=0))
+        keys_HNN = pairwise_distances(keys_HLK[:, seen] @ np.swapaxes(triangle_HKK, 1, 2))
+        halves_HL[:, i] = half_diameters(keys_HNN, at.visible_HLL[:, i][:, seen])
+    return halves_HL
 
 
 def _over_heads(at: AttentionAt, norms: AttentionNorms, parts_HL: FloatArray) -> FloatArray:
@@ -402,18 +414,28 @@ def _key_sums(at: AttentionAt, norms: AttentionNorms, grams_LLHH: FloatArray) ->
     """Σ_j ‖Σ_h A^h_ij a^h_ij u^h_ijᵀ‖₂ at most, for every row i, shape (L,)."""
     values_HLV = centred_values(at)
     outputs_HLV = at.probabilities_HLL @ values_HLV
-    images = np.einsum("hlv,hvgw->lhgw", values_HLV, norms.output_gram_HVHV, optimize=True)
-    same_LHH = np.einsum("lhgw,glw->lhg", images, values_HLV, optimize=True)
-    result = np.empty(len(at.U))
-    for i in range(len(at.U)):
-        output_HV = outputs_HLV[:, i]
-        cross_LHH = np.einsum("lhgw,gw->lhg", images, output_HV, optimize=True)
-        own_HH = np.einsum("hv,hvgw,gw->hg", output_HV, norms.output_gram_HVHV, output_HV)
-        moved_LHH = same_LHH - cross_LHH - np.swapaxes(cross_LHH, 1, 2) + own_HH
-        weights_LH = at.probabilities_HLL[:, i].T
-        scores_LHH = grams_LLHH[i] * weights_LH[:, :, np.newaxis] * weights_LH[:, np.newaxis]
-        result[i] = np.sum(trace_power_norms(scores_LHH @ moved_LHH))
+    images_GLHW = np.einsum("hlv,hvgw->glhw", values_HLV, norms.output_gram_HVHV, optimize=True)
+    heads, length, width = values_HLV.shape
+    # Inner products of u with the values of the same token, and with every row's output.
+    same_LHH = np.einsum("glhw,glw->lhg", images_GLHW, values_HLV, optimize=True)
+    own_LHH = _inner_products(outputs_HLV, norms)
+    flat = images_GLHW.reshape(heads, length * heads, width)
+    result = np.empty(length)
+    for some in np.array_split(np.arange(length), max(1, length // _ROWS_AT_ONCE)):
+        crosses = flat @ np.swapaxes(outputs_HLV[:, some], 1, 2)
+        for i, cross in zip(some, np.moveaxis(crosses, 2, 0), strict=True):
+            cross_LHH = np.moveaxis(cross.reshape(heads, length, heads), 0, 2)
+            moved_LHH = same_LHH - cross_LHH - np.swapaxes(cross_LHH, 1, 2) + own_LHH[i]
+            weights_LH = at.probabilities_HLL[:, i].T
+            scores_LHH = grams_LLHH[i] * weights_LH[:, :, np.newaxis] * weights_LH[:, np.newaxis]
+            result[i] = np.sum(trace_power_norms(scores_LHH @ moved_LHH))
     return result
+
+
+def _inner_products(outputs_HLV: FloatArray, norms: AttentionNorms) -> FloatArray:
+    """<o^h_i W^O_h, o^h'_i W^O_h'> for every token i, shape (L, H, H)."""
+    images = np.einsum("hlv,hvgw->lhgw", outputs_HLV, norms.output_gram_HVHV, optimize=True)
+    return np.asarray(np.einsum("lhgw,glw->lhg", images, outputs_HLV, optimize=True))
 
 
 def _query_parts(at: AttentionAt, norms: AttentionNorms) -> FloatArray:
@@ -492,7 +514,7 @@ def _least_moment(gram_NHNH: FloatArray) -> float:
     basis = np.random.default_rng(0).standard_normal((len(gram), min(_LEADING, len(gram))))
     for _ in range(_PASSES):
         scale = np.repeat(1.0 / np.sqrt(weights_N), heads)
-        bound, basis = deflated_bound(gram * scale[:, np.newaxis] * scale, basis)
+        bound, basis = deflated_bound(gram, basis, scale)
         best = min(best, float(np.sqrt(bound)))
         # K_j y for the y that belongs to the leading vector.
         image = (gram @ (scale * basis[:, -1])).reshape(tokens, heads)

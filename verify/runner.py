@@ -6,6 +6,7 @@ import dataclasses
 import functools
 import importlib.util
 import multiprocessing
+import os
 import shutil
 import time
 import traceback
@@ -15,6 +16,8 @@ from concurrent.futures import TimeoutError as FutureTimeoutError
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
+
+from threadpoolctl import threadpool_limits
 
 from verify.claims import Check, Profile, Registry, load_registry
 from verify.evidence import Derivation, Evidence, Kind, Level, Verdict, not_run
@@ -212,16 +215,18 @@ def run_many(
     """Run checks in ``jobs`` spawned processes; results in the order of ``check_ids``.
 
     A check that exceeds ``timeout`` seconds, or whose worker dies, gives an ERROR for that check
-    alone. ``on_result`` is called in this process, as the checks end.
+    alone. ``on_result`` is called in this process, as the checks end. The workers share the
+    processors: each has its part of them for linear algebra.
     """
     from pebble import ProcessPool
 
     registry = load_registry(packages)
     limit = DEFAULT_TIMEOUT[profile] if timeout is None else timeout
     results: dict[str, CheckResult] = {}
+    arguments = (profile, packages, max(1, (os.cpu_count() or 1) // jobs))
     with ProcessPool(max_workers=jobs, context=multiprocessing.get_context("spawn")) as pool:
         pending: dict[Future[CheckResult], str] = {
-            pool.schedule(_worker, args=(check_id, profile, packages), timeout=limit): check_id
+            pool.schedule(_worker, args=(check_id, *arguments), timeout=limit): check_id
             for check_id in check_ids
         }
         try:
@@ -241,8 +246,15 @@ def run_many(
     return [results[check_id] for check_id in check_ids]
 
 
-def _worker(check_id: str, profile: Profile, packages: tuple[str, ...]) -> CheckResult:
-    return run_check(check_id, profile, packages=packages)
+def _worker(
+    check_id: str, profile: Profile, packages: tuple[str, ...], threads: int
+) -> CheckResult:
+    # What is not loaded yet cannot be limited.
+    load_registry(packages)
+    # Threads of BLAS wait by spinning: with as many in each worker as there are processors, a
+    # check takes several times as long, and its time-out on a busy machine.
+    with threadpool_limits(threads, user_api="blas"):
+        return run_check(check_id, profile, packages=packages)
 
 
 def _lost(registry: Registry, check_id: str, error: str, seconds: float) -> CheckResult:
