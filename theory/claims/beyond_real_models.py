@@ -53,8 +53,8 @@ SLACK = Claim(
         text="Theorem 4.1 holds, and is some three orders of magnitude above the local norm on "
         "trained weights. Most of that is lost where a product of worst-case norms stands for what "
         "the heads compute, not in the softmax. A bound by inner products at the input comes "
-        "within a factor of two here; not at the cost of a few forward passes, but of hundreds "
-        "(tests/benchmarks/attention_bounds.py).",
+        "within a factor of two here; not at the cost of a few forward passes, but of about a "
+        "hundred and more (tests/benchmarks/attention_bounds.py).",
     ),
 )
 THETA = Claim(
