@@ -8,6 +8,8 @@ from hypothesis import strategies as st
 from theory._bound_parts import (
     deflated_bound,
     half_diameters,
+    half_diameters_of_rows,
+    key_grams,
     leading_right_vectors,
     pairwise_distances,
     sum_of_largest,
@@ -259,6 +261,16 @@ def test_eigenvalues_are_bounded(seed: int, size: int, rank: int) -> None:
     assert np.allclose(basis.T @ basis, np.eye(basis.shape[1]))
 
 
+def test_scaled_on_both_sides() -> None:
+    rng = np.random.default_rng(1)
+    half, scale = rng.normal(size=(9, 9)), rng.uniform(0.1, 10.0, size=9)
+    gram, start = half @ half.T, rng.normal(size=(9, 3))
+    bound, basis = deflated_bound(gram, start, scale)
+    expected, vectors = deflated_bound(gram * scale[:, np.newaxis] * scale, start)
+    assert bound == pytest.approx(expected, rel=1e-10)
+    assert np.allclose(np.abs(np.sum(basis * vectors, axis=0)), 1.0)
+
+
 def test_few_leading_vectors_give_the_eigenvalue_itself() -> None:
     spectrum = np.array([0.1] * 20 + [1.0, 2.0, 3.0, 4.0])
     turn = np.linalg.qr(np.random.default_rng(0).normal(size=(24, 24)))[0]
@@ -293,3 +305,34 @@ def test_diameters_look_at_visible_tokens() -> None:
     assert half_diameters(distances, np.array([[True, True, False]]))[0] == 0.5
     assert half_diameters(distances, np.array([[True, True, True]]))[0] == 5.0
     assert half_diameters(distances, np.array([[False, True, False]]))[0] == 0.0
+
+
+@given(seed=st.integers(0, 2**32 - 1))
+def test_diameters_of_all_rows(seed: int) -> None:
+    """Rows that see more, less or something else than the row before, or nothing."""
+    rng = np.random.default_rng(seed)
+    heads, length = int(rng.integers(1, 4)), int(rng.integers(1, 7))
+    distances = pairwise_distances(rng.normal(size=(heads, length, 2)))
+    visible = rng.random((heads, length, length)) < rng.choice([0.3, 0.8, 1.0])
+    if rng.random() < 0.5:
+        visible = np.logical_or.accumulate(visible, axis=1)
+    together = half_diameters_of_rows(distances, visible)
+    for i in range(length):
+        assert np.array_equal(together[:, i], half_diameters(distances, visible[:, i]))
+
+
+@given(seed=st.integers(0, 2**32 - 1))
+def test_inner_products_of_the_slopes(seed: int) -> None:
+    """All varieties of modules, against the vectors themselves."""
+    rng = np.random.default_rng(seed)
+    module, length = random_attention(rng)
+    at = module.at(rng.normal(size=(length, module.width)))
+    grams = key_grams(at, attention_norms(module))
+    queries = at.queries_HLK * module.score_factor
+    for j in range(length):
+        factor_HDK = module.per_head(at.key_factor_GDK(j))
+        slopes = np.einsum("hdk,hik->ihd", factor_HDK, queries)
+        seeing = np.any(at.visible_HLL[:, :, j], axis=0)
+        expected = slopes @ np.swapaxes(slopes, 1, 2)
+        size = np.max(np.abs(expected), initial=1e-300)
+        assert np.allclose(grams[seeing, j], expected[seeing], rtol=0, atol=1e-13 * size)
