@@ -1,10 +1,11 @@
 """Upper bounds of ‖D MHA(U)‖ in the norm block-∞/RMS -> block-∞/RMS, from the paper's to sharper.
 
-From coarse to sharp: `theorem_4_1_bound` (the paper's), `measured_head_norm_bound` (its proof with
-the norms that occur at U), `gauge_fixed_bound` (half ranges and half diameters in place of maxima),
-`covariance_bound` and `moment_bound` (the differential written with covariances). The last four
-hold with biases, grouped heads, masks, rotary positions and QK-norm. `corollary_4_2_bound` holds on
-a whole ball. What they prove is an upper bound; for a proved interval around the norm itself see
+As a rule from coarse to sharp: `theorem_4_1_bound` (the paper's), `measured_head_norm_bound` (its
+proof with the norms that occur at U), `gauge_fixed_bound` (half ranges and half diameters in place
+of maxima), `covariance_bound` and `moment_bound` (the differential written with covariances; the
+gauge-fixed bound may lie below them where heads carry different parts). The last four hold with
+biases, grouped heads, masks, rotary positions and QK-norm. `corollary_4_2_bound` holds on a whole
+ball. What they prove is an upper bound; for a proved interval around the norm itself see
 theory.opnorm.
 
 All are floating-point computations, rounded up by `margin`: an estimate to first order of what
@@ -328,7 +329,8 @@ def moment_bound(at: AttentionAt, *, norms: AttentionNorms | None = None) -> Row
     `covariance_bound`.
 
     An upper bound (claim beyond_moment). Beyond what `covariance_bound` costs it takes L·(LH)²·H
-    operations: little at L = 24, most of the work at L in the hundreds.
+    operations: together about twice as much at L = 24, two to eight times at L = 64
+    (tests/benchmarks/attention_bounds.py).
     """
     norms = attention_norms(at.attention) if norms is None else norms
     return _covariance_form(at, norms, moments=True)

@@ -51,6 +51,7 @@ class Measured:
     """One attention with its figures; `label` names it in a counterexample."""
 
     label: dict[str, object]
+    at: AttentionAt
     figures: LayerFigures
 
 
@@ -69,6 +70,7 @@ def _measured(place: Place) -> tuple[Measured, ...]:
                 "tokens": place.length,
                 "layer": layer,
             },
+            at=at,
             figures=layer_figures(at, ratio=ASKED_RATIO),
         )
         for layer, at in attentions(place)

@@ -18,9 +18,10 @@ PARAMETERS = Claim(
     "million parameters, with or without a final LayerNorm.",
     finding=Finding(
         kind=FindingKind.CAVEAT,
-        text="The text names no position embedding and no final LayerNorm. Only learned positions "
-        "give 774M: 773,615,360 with a final LayerNorm and 773,612,800 without; without positions "
-        "it would be 772.30M, with an untied head 837.94M. Each layer has 19,665,920 parameters.",
+        text="The text names no position embedding and no final LayerNorm. With learned "
+        "positions it has 773,615,360 parameters with a final LayerNorm and 773,612,800 without; "
+        "with no parameters for positions it would be 772.30M, with an untied head 837.94M. Each "
+        "layer has 19,665,920 parameters.",
     ),
 )
 MICRO = Claim(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from collections.abc import Iterator
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 
 from theory.claims import _partitions as bisect
 from theory.claims._figures import half_unit, printed
-from theory.theta import greedy_certificate, theta, theta_rows
+from theory.theta import greedy_certificate, solve_theta, theta, theta_rows
 from verify.certificates import least_discrepancy
 from verify.claims import Claim, Finding, FindingKind, Planted, Profile, check
 from verify.evidence import Case, Evidence, Kind, Tolerance, judge
@@ -260,10 +261,23 @@ def _rounded_up(value: Fraction) -> Fraction:
     return Fraction(math.ceil(value * 2**80), 2**80)
 
 
+@functools.cache
+def _attained(length: int, count: int, spread: float) -> tuple[Fraction, ...]:
+    """For each row the value of the subset that the solver returns, added up again, as float64."""
+    values = []
+    for row in gaussian_rows(length, count, seed=length, spread=spread).tolist():
+        weights = bisect.float_weights(row)
+        total = sum(weights)
+        chosen = sum(itertools.compress(weights, solve_theta(row).subset))
+        values.append(Fraction(float(1 - Fraction(2 * chosen - total, total) ** 2)))
+    return tuple(values)
+
+
 def _large_cases(count: int, spread: float, scale: Fraction) -> Iterator[Case]:
     for length in LENGTHS:
         rows = gaussian_rows(length, count, seed=length, spread=spread)
         # Without a budget, so that the outcome does not depend on how busy the machine is.
+        attained = _attained(length, count, spread)
         for i, (row, value) in enumerate(zip(rows, theta_rows(rows), strict=True)):
             shown = {"L": length, "row": i, "seed": length, "spread": spread}
             weights = bisect.float_weights(row.tolist())
@@ -272,12 +286,12 @@ def _large_cases(count: int, spread: float, scale: Fraction) -> Iterator[Case]:
             lowest = 1 - Fraction(1, (2 * k - 1) ** 2)
             yield Case(certified - Fraction(1, 2**80), ">=", lowest, shown)
             yield Case(certified, "<=", as_fraction(value) + _ROUNDING, shown)
-            yield Case(as_fraction(value), "<=", 1, shown)
+            yield Case(as_fraction(value), "==", attained[i], shown)
 
 
 @check(LARGE, kind=Kind.CERTIFICATE, planted=Planted("certificates 3% larger", factor="1.03"))
 def five_hundred_rows_each(profile: Profile, *, factor: str = "1") -> Evidence:
-    """Exact certificates against `theory.theta.theta_rows`."""
+    """Exact certificates against `theory.theta.theta_rows`, whose values subsets attain."""
     return judge(
         _large_cases(500, 1.0, Fraction(factor)),
         scope="500 seeded rows of N(0, I) logits at each length",
@@ -300,8 +314,7 @@ def theta_is_all_but_one(profile: Profile, *, first: int = 64) -> Evidence:
 
     def cases() -> Iterator[Case]:
         for length in LENGTHS:
-            rows = gaussian_rows(length, 500, seed=length)
-            least = as_fraction(theta_rows(rows).min())
+            least = min(_attained(length, 500, 1.0))
             floor = Fraction(1) if length >= first else 1 - Fraction(1, 10**8)
             yield Case(least, ">=", floor, {"L": length, "least θ": float(least)})
 

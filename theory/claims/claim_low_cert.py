@@ -33,7 +33,8 @@ LOW = Claim(
     expected=Verdict.REFUTED,
     finding=Finding(
         kind=FindingKind.ERRATUM,
-        text="A greedy certificate below 8/9 equals θ, so it bounds θ from above as well as from "
+        text="Where low means below 8/9, as the text's figures are, it is the other way round. A "
+        "greedy certificate below 8/9 equals θ, so it bounds θ from above as well as from "
         "below; no further fact about the row is needed (beyond_greedy_theorem). By hand at the "
         "certificate 0.2604 of (0.93, 0.07): in any row with this certificate some prefix has mass "
         "0.07 or 0.93 and none lies between. Atoms of at most 0.07 would not jump that gap, so the "

@@ -43,16 +43,27 @@ rewrite /pre_jacs /= -[1%N]addn0 iotaDl -map_comp; congr (_ :: _); apply: eq_map
 by rewrite /pre_jac add1n /= addSnnS.
 Qed.
 
+(* The branches are differentiable at the states that they see. *)
+Definition pre_regular g l n x :=
+  forall k, (k < n)%N -> differentiable (g (l + k)%N) (run (pre_step g) l k x).
+
+Lemma pre_regularS g l n x : pre_regular g l n.+1 x ->
+  differentiable (g l) x /\ pre_regular g l.+1 n (pre_step g l x).
+Proof.
+move=> gd; split; first by have := gd 0%N isT; rewrite addn0.
+by move=> k kn; have := gd k.+1 kn; rewrite -addSnnS.
+Qed.
+
 (* The chain rule. *)
-Theorem pre_chain_rule g l n x : (forall k y, differentiable (g k) y) ->
+Theorem pre_chain_rule g l n x : pre_regular g l n x ->
   is_diff x (run (pre_step g) l n) (residual_chain (pre_jacs g l n x)).
 Proof.
-move=> gd; elim: n l x => [|n IH] l x; first exact: is_diff_id.
-rewrite pre_jacsS.
+elim: n l x => [|n IH] l x; first by move=> _; exact: is_diff_id.
+move=> /pre_regularS[gd rest]; rewrite pre_jacsS.
 have step : is_diff x (pre_step g l) (fun h => h + pre_jac g l x 0 h).
   rewrite /pre_jac addn0.
-  apply: is_diff_ext (is_diffD (is_diff_id x) (differentiableP (gd l x))) => //.
-exact: is_diff_comp step (IH l.+1 (pre_step g l x)).
+  apply: is_diff_ext (is_diffD (is_diff_id x) (differentiableP gd)) => //.
+exact: is_diff_comp step (IH l.+1 (pre_step g l x) rest).
 Qed.
 
 (* Post-LN: N (x + g x). *)
@@ -76,31 +87,43 @@ rewrite /post_jacs /= -[1%N]addn0 iotaDl -map_comp; congr (_ :: _); apply: eq_ma
 by rewrite /post_jac add1n /= addSnnS.
 Qed.
 
-Theorem post_chain_rule g N l n x :
-  (forall k y, differentiable (g k) y) -> (forall k y, differentiable (N k) y) ->
+(* The branches are differentiable at X_k and the LayerNorms at Y_k. *)
+Definition post_regular g N l n x := forall k, (k < n)%N ->
+  let y := run (post_step g N) l k x in
+  differentiable (g (l + k)%N) y /\ differentiable (N (l + k)%N) (y + g (l + k)%N y).
+
+Lemma post_regularS g N l n x : post_regular g N l n.+1 x ->
+  [/\ differentiable (g l) x, differentiable (N l) (x + g l x) &
+      post_regular g N l.+1 n (post_step g N l x)].
+Proof.
+move=> gN; have := gN 0%N isT; rewrite /= addn0 => -[gd Nd]; split=> // k kn.
+by have := gN k.+1 kn; rewrite -addSnnS.
+Qed.
+
+Theorem post_chain_rule g N l n x : post_regular g N l n x ->
   is_diff x (run (post_step g N) l n) (post_chain (post_jacs g N l n x)).
 Proof.
-move=> gd Nd; elim: n l x => [|n IH] l x; first exact: is_diff_id.
-rewrite post_jacsS.
+elim: n l x => [|n IH] l x; first by move=> _; exact: is_diff_id.
+move=> /post_regularS[gd Nd rest]; rewrite post_jacsS.
 have inner : is_diff x (fun y => y + g l y) (fun h => h + (post_jac g N l x 0).2 h).
   rewrite /post_jac addn0 /=.
-  by apply: is_diff_ext (is_diffD (is_diff_id x) (differentiableP (gd l x))).
+  by apply: is_diff_ext (is_diffD (is_diff_id x) (differentiableP gd)).
 have step : is_diff x (post_step g N l)
     (fun h => (post_jac g N l x 0).1 (h + (post_jac g N l x 0).2 h)).
   move: inner; rewrite /post_jac addn0 /= => inner.
-  by apply: is_diff_ext (is_diff_comp inner (differentiableP (Nd l (x + g l x)))).
-exact: is_diff_comp step (IH l.+1 (post_step g N l x)).
+  by apply: is_diff_ext (is_diff_comp inner (differentiableP Nd)).
+exact: is_diff_comp step (IH l.+1 (post_step g N l x) rest).
 Qed.
 
 (* Theorem 4.5(2) and (3) for the derivative itself. *)
-Theorem pre_expansion g l n x h (J := pre_jacs g l n x) : (forall k y, differentiable (g k) y) ->
+Theorem pre_expansion g l n x h (J := pre_jacs g l n x) : pre_regular g l n x ->
   [/\ 'd (run (pre_step g) l n) x h = residual_chain J h,
       residual_chain J h = \sum_(b <- choices n) read_word J b h,
       residual_chain J h = h + \sum_(k < n) pre_jac g l x k h + remainder2 J h &
       read_word J (nseq n false) h = h].
 Proof.
 move=> gd; split.
-- by rewrite (@diff_val _ _ _ _ _ _ _ (pre_chain_rule l n x gd)).
+- by rewrite (@diff_val _ _ _ _ _ _ _ (pre_chain_rule gd)).
 - by rewrite residual_expansion size_pre_jacs.
 - rewrite residual_identity_linear_rest /J; congr (_ + _ + _).
   by rewrite big_map /= -[X in iota 0 X]subn0 -/(index_iota 0 n) big_mkord.
@@ -108,15 +131,14 @@ move=> gd; split.
 Qed.
 
 (* Theorem 4.6(1) and (3) for the derivative itself. *)
-Theorem post_expansion_stack g N l n x h (C := post_jacs g N l n x) :
-  (forall k y, differentiable (g k) y) -> (forall k y, differentiable (N k) y) ->
+Theorem post_expansion_stack g N l n x h (C := post_jacs g N l n x) : post_regular g N l n x ->
   [/\ 'd (run (post_step g N) l n) x h = post_chain C h,
       post_chain C h = \sum_(b <- choices n) read_post_word C b h &
       post_chain C h = ln_only C h +
         \sum_(b <- choices n | (0 < count id b)%N) read_post_word C b h].
 Proof.
-move=> gd Nd; split.
-- by rewrite (@diff_val _ _ _ _ _ _ _ (post_chain_rule l n x gd Nd)).
+move=> gN; split.
+- by rewrite (@diff_val _ _ _ _ _ _ _ (post_chain_rule gN)).
 - by rewrite post_expansion size_post_jacs.
 - by rewrite post_ln_only_and_rest size_post_jacs.
 Qed.

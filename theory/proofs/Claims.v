@@ -741,7 +741,8 @@ Proof. exact: (output_whole Z (spectral_bound WO)). Qed.
    at any start; J_k is the differential of G_{l+k} at the state that it sees. A choice b of factors
    stands for the word of its J_k, in order; `read_word` is the map of that word. *)
 Theorem claim_theorem_4_5_part_2 (R : realType) (V : normedModType R) (G : nat -> V -> V) l n x
-    (J := pre_jacs G l n x) : (forall k y, differentiable (G k) y) ->
+    (J := pre_jacs G l n x) :
+  (forall k, (k < n)%N -> differentiable (G (l + k)%N) (run (pre_step G) l k x)) ->
   (forall h,
      [/\ 'd (run (pre_step G) l n) x h = residual_chain J h,
          residual_chain J h = \sum_(b <- choices n) read_word J b h,
@@ -764,12 +765,14 @@ Theorem claim_theorem_4_5_part_3 (R : realType) n :
      is_opnorm N N (residual_chain (nseq n (scaling V (- t)))) ((1 - t) ^+ n)).
 Proof. exact: theorem_4_5_3_whole. Qed.
 
-(* Theorem 4.6(1): n sublayers X -> N_k(X + G_k(X)), with the LayerNorm Jacobians at Y_k. *)
+(* Theorem 4.6(1): n sublayers X -> N_k(X + G_k(X)) that are differentiable where they act, G_k at
+   X_k and N_k at Y_k = X_k + G_k(X_k), with the LayerNorm Jacobians at Y_k. *)
 Theorem claim_theorem_4_6_part_1 (R : realType) (V : normedModType R) (G N : nat -> V -> V) l n x :
-  (forall k y, differentiable (G k) y) -> (forall k y, differentiable (N k) y) ->
+  (forall k, (k < n)%N -> let X := run (post_step G N) l k x in
+     differentiable (G (l + k)%N) X /\ differentiable (N (l + k)%N) (X + G (l + k)%N X)) ->
   forall h, 'd (run (post_step G N) l n) x h = post_chain (post_jacs G N l n x) h.
 Proof.
-by move=> Gd Nd h; have [-> _ _] := post_expansion_stack l n x h Gd Nd.
+by move=> GN h; have [-> _ _] := post_expansion_stack h GN.
 Qed.
 
 (* Theorem 4.6(2). *)
@@ -790,7 +793,8 @@ Proof. exact: theorem_4_6_2_whole. Qed.
    its attention; letters are listed in the order in which they act. *)
 Theorem claim_theorem_4_6_part_3 (R : realType) (V : normedModType R) (G N : nat -> V -> V) l n x
     (C := post_jacs G N l n x) :
-  (forall k y, differentiable (G k) y) -> (forall k y, differentiable (N k) y) ->
+  (forall k, (k < n)%N -> let X := run (post_step G N) l k x in
+     differentiable (G (l + k)%N) X /\ differentiable (N (l + k)%N) (X + G (l + k)%N X)) ->
   (forall h,
      [/\ 'd (run (post_step G N) l n) x h = \sum_(b <- choices n) read_post_word C b h,
          'd (run (post_step G N) l n) x h = ln_only C h +

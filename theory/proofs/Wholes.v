@@ -16,7 +16,7 @@ Section Depth.
 Variables (R : realType) (V : normedModType R).
 
 Theorem theorem_4_5_2_whole (G : nat -> V -> V) l n x (J := pre_jacs G l n x) :
-  (forall k y, differentiable (G k) y) ->
+  pre_regular G l n x ->
   (forall h,
      [/\ 'd (run (pre_step G) l n) x h = residual_chain J h,
          residual_chain J h = \sum_(b <- choices n) read_word J b h,
@@ -27,14 +27,14 @@ Theorem theorem_4_5_2_whole (G : nat -> V -> V) l n x (J := pre_jacs G l n x) :
   uniq (map pre_ln_word (choices n)).
 Proof.
 move=> Gd; split=> [h|].
-  have [h1 h2 h3 h4] := pre_expansion l n x h Gd.
+  have [h1 h2 h3 h4] := pre_expansion h Gd.
   split; [exact: h1 | exact: h2 | | exact: h4].
   by move: h3; rewrite /remainder2 size_pre_jacs.
 by split; [exact: count_remainder | have [_ u _] := pre_words n].
 Qed.
 
 Theorem theorem_4_6_3_whole (G N : nat -> V -> V) l n x (C := post_jacs G N l n x) :
-  (forall k y, differentiable (G k) y) -> (forall k y, differentiable (N k) y) ->
+  post_regular G N l n x ->
   (forall h,
      [/\ 'd (run (post_step G N) l n) x h = \sum_(b <- choices n) read_post_word C b h,
          'd (run (post_step G N) l n) x h = ln_only C h +
@@ -45,8 +45,8 @@ Theorem theorem_4_6_3_whole (G N : nat -> V -> V) l n x (C := post_jacs G N l n 
       forall b, (0 < size b)%N -> post_ln_word b != [::] &
       count (fun b => all is_ln (post_ln_word b)) (choices n) = 1%N].
 Proof.
-move=> Gd Nd; split=> [h|].
-  have [h1 h2 h3] := post_expansion_stack l n x h Gd Nd.
+move=> GN; split=> [h|].
+  have [h1 h2 h3] := post_expansion_stack h GN.
   split; [exact: etrans h1 h2 | exact: etrans h1 h3 |].
   by rewrite -(size_post_jacs G N l n x) read_ln_only.
 have [s u] := post_words n; split; [exact: s | exact: u | exact: every_ln_in_order |

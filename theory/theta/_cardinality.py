@@ -93,7 +93,7 @@ def cardinality(values: Sequence[int], cap: int, goal: int, deadline: Deadline) 
     Needs a total below 2¹²². Complete unless the sums of costs of one side up to the loss in
     question are more than 2²¹, which leaves the answer open. Made for nearly equal values, an odd
     number of them, just beyond the closed form "odd": with a loss of n mean distances of neighbours
-    the lists have some exp(π√(n/3)) sums, the square root of the number of subsets in question.
+    the lists have about exp(π√(n/3)) sums, the number of subsets in question to the power 1/√2.
     """
     require(fits_limbs(values), "method 'cardinality' needs weights that span less than 2**122")
     prefix = [0, *accumulate(values)]

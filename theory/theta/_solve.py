@@ -45,8 +45,9 @@ def solve_theta(
 
     weights: (L,) nonnegative finite numbers, not all zero: a list of ints, Fractions or floats, an
     array of any float or integer type, a CPU tensor. They need not sum to 1.
-    budget: seconds after which the search gives up (None: never). Kernels run to their end, some
-    ten milliseconds, before a budget is looked at.
+    budget: seconds after which the search gives up (None: never). Kernels run to their end before
+    a budget is looked at: some ten milliseconds, a tenth of a second or two for "mitm"'s longest
+    lists.
     method: "auto" or one of the following; n is the number of nonzero weights.
 
     - "dominant": one weight is at least W/2. O(n). It alone is optimal ("odd" with m = 0).
