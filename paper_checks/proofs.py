@@ -20,7 +20,15 @@ from collections.abc import Sequence
 
 from theory.claims.machine_proofs import NEEDS, PROJECT, TABLE
 from verify.evidence import Verdict
-from verify.proofs import ProofError, audit, interrogate, judge_theorem, read_table
+from verify.proofs import (
+    ProofError,
+    audit,
+    interrogate,
+    is_compiled,
+    judge_theorem,
+    read_table,
+    theorem_lines,
+)
 from verify.runner import install_line, is_installed
 
 
@@ -39,6 +47,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"proofs: {', '.join(missing)} not installed; {install_line(missing)}")
         return 0 if options.command == "build" else 1
     try:
+        if not is_compiled(PROJECT):
+            print("proofs: compiling, which takes about five minutes, once", file=sys.stderr)
         if options.command == "build":
             return build()
         if options.command == "show":
@@ -69,12 +79,15 @@ def build() -> int:
 def show(parser: argparse.ArgumentParser, claim_ids: Sequence[str]) -> int:
     """Print what Coq says of the theorems that restate these claims."""
     table = read_table(TABLE)
+    source = PROJECT.folder / f"{table.module}.v"
+    lines = theorem_lines(source.read_text(encoding="utf-8"))
     for claim_id in claim_ids:
         if claim_id not in table.theorems:
             parser.error(f"no theorem stands for {claim_id!r}; those that have one: {TABLE}")
         theorem = table.theorems[claim_id]
         answer = interrogate(PROJECT, table)[theorem.name]
-        print(f"{theorem.name}, theory/proofs/{table.module}.v\n  {answer.statement}")
+        place = f"theory/proofs/{source.name}:{lines[theorem.name]}"
+        print(f"{theorem.name}, {place}\n  {answer.statement}")
         print(f"  rests on: {', '.join(answer.axioms) or 'no axiom'}")
         print(f"  scope: {theorem.scope}")
         if theorem.differences:

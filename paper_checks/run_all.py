@@ -74,7 +74,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--timeout", type=_seconds, default=None, help="seconds for one check")
     made.add_argument("--json", type=Path, metavar="FILE", help="write the report as JSON")
     made.add_argument("--html", type=Path, metavar="FILE", help="write the report as HTML")
-    made.add_argument("--list", action="store_true", help="print the check ids and stop")
+    made.add_argument("--list", action="store_true", help="print the checks' ids and stop")
     return made
 
 
@@ -140,6 +140,8 @@ def main(argv: Sequence[str] | None = None, *, packages: tuple[str, ...] = CLAIM
         target = getattr(options, option)
         if target is not None and not target.resolve().parent.is_dir():
             made.error(f"--{option} {target}: there is no such folder")
+        if target is not None and target.is_dir():
+            made.error(f"--{option} {target}: this is a folder; name a file")
     if options.html is not None and importlib.util.find_spec("jinja2") is None:
         made.error("--html needs Jinja2: pip install 'attention-sensitivity[report]'")
     profile = Profile(options.profile)

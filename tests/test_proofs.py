@@ -348,7 +348,7 @@ def test_the_command_shows_a_claim() -> None:
     )
     assert done.returncode == 0, done.stderr
     assert re.match(
-        r"claim_theorem_3_2_proof_vertex, theory/proofs/Claims\.v\n  forall ", done.stdout
+        r"claim_theorem_3_2_proof_vertex, theory/proofs/Claims\.v:\d+\n  forall ", done.stdout
     )
     assert "rests on: no axiom" in done.stdout
 

@@ -120,9 +120,10 @@ def test_selection_means_what_pytest_means() -> None:
         (["--timeout", "-1"], "not a positive number"),
         (["--json", "/no/such/folder/report.json"], "no such folder"),
         (["--html", "/no/such/folder/report.html"], "no such folder"),
+        (["--json", "/tmp"], "this is a folder"),
         (["--profile", "slow"], "invalid choice"),
     ],
-    ids=range(10),  # or the theorem's name would stand in the ids, and -k would select these tests
+    ids=range(11),  # or the theorem's name would stand in the ids, and -k would select these tests
 )
 def test_a_wrong_call_is_explained(
     arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
@@ -141,6 +142,9 @@ def test_the_reports_carry_the_whole_evidence(
     assert run_all.main(options) == 0
     printed = capsys.readouterr().out
     assert "all as expected" in printed
+    assert re.search(
+        r"theorem_3_2_norm\.\w+: HOLDS, derivation, theory\.claims\.theorem_3_2:\d", printed
+    )
     report = json.loads(json_file.read_text("utf-8"))
     assert report["profile"] == "quick"
     assert report["versions"]["numpy"]

@@ -27,7 +27,7 @@ class FindingKind(Enum):
 
     ERRATUM = "false under every fair reading"
     SHARPENED = "true as meant; something stronger holds"
-    CAVEAT = "true with a hypothesis that the text leaves unstated"
+    CAVEAT = "true with a hypothesis, or within limits, that the text leaves unstated"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -232,6 +232,11 @@ def build(project: CoqProject) -> Path:
     return target
 
 
+def is_compiled(project: CoqProject) -> bool:
+    """Whether `build` would find these very sources compiled."""
+    return (project.build_root / project.digest()[:24] / MANIFEST).is_file()
+
+
 def verify_objects(project: CoqProject, folder: Path) -> None:
     """Raise ``ProofError`` unless the objects in a build folder are those made of these sources."""
     manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))

@@ -24,6 +24,8 @@ _STYLE = {
     "NOT_RUN": "dim",
     "ERROR": "bold red",
 }
+# Up to so many claims are shown with their statements and with every check.
+_IN_FULL = 8
 
 
 def show(registry: Registry, results: Sequence[CheckResult], console: Console) -> None:
@@ -31,6 +33,9 @@ def show(registry: Registry, results: Sequence[CheckResult], console: Console) -
     summaries = summarise(registry, results)
     for section, group in itertools.groupby(summaries, key=lambda s: s.claim.section):
         console.print(_section_table(registry, section, list(group)))
+    if len(summaries) <= _IN_FULL:
+        for summary in summaries:
+            _show_checks(registry, summary, console)
     _show_findings(summaries, console)
     _show_failures(results, console)
     console.print(_summary_line(summaries, results))
@@ -67,6 +72,20 @@ def _level(summary: ClaimSummary) -> str:
     if summary.capped_level is not None and summary.capped_level != summary.level:
         return f"{summary.level.name} (capped: {summary.capped_level.name})"
     return summary.level.name
+
+
+def _show_checks(registry: Registry, summary: ClaimSummary, console: Console) -> None:
+    console.print(f"\n[bold]{summary.claim.id}[/]")
+    _indented(console, summary.claim.statement)
+    for result in summary.results:
+        console.print(
+            f"  {escape(result.check_id)}: [{_STYLE[result.outcome]}]{result.outcome}[/], "
+            f"{result.kind.value}, {escape(registry.check(result.check_id).source)}"
+        )
+        if result.evidence is not None:
+            _indented(console, result.evidence.scope)
+            if result.evidence.reason:
+                _indented(console, result.evidence.reason)
 
 
 def _show_findings(summaries: Sequence[ClaimSummary], console: Console) -> None:
