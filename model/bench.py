@@ -147,7 +147,8 @@ def write_synthetic(config: RunConfig, folder: Path) -> RunConfig:
     tokens = config.optim.updates * config.batch.sequences * config.model.context + 1
     rng = np.random.default_rng(0)
     writer = ShardWriter(folder)
-    writer.write(rng.integers(0, config.model.vocabulary, size=tokens))
+    # A token has 16 bits, whatever the model's vocabulary.
+    writer.write(rng.integers(0, min(config.model.vocabulary, 2**16), size=tokens))
     writer.close({"source": "synthetic", "vocabulary": config.model.vocabulary})
     return config.model_copy(update={"data": config.data.model_copy(update={"shards": folder})})
 
@@ -174,7 +175,13 @@ def show(measurements: Sequence[Measurement], console: Console) -> None:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Command line; the exit status is described at the top of this file."""
-    parser = argparse.ArgumentParser(prog="model.bench", description=(__doc__ or "").split("\n")[0])
+    parser = argparse.ArgumentParser(
+        prog="model.bench",
+        # What argparse makes up puts CONFIG.toml last, where it would be one more KEY=VALUE.
+        usage="%(prog)s [-h] CONFIG.toml [--updates N] [--micro B [B ...]] [--synthetic] "
+        "[--set KEY=VALUE [KEY=VALUE ...]] [--json FILE]",
+        description=(__doc__ or "").split("\n")[0],
+    )
     parser.add_argument("config", type=Path, metavar="CONFIG.toml")
     parser.add_argument("--updates", type=int, default=20, metavar="N", help="timed updates")
     parser.add_argument("--micro", type=int, nargs="+", default=list(MICRO), metavar="B")
@@ -191,6 +198,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         cases = [with_micro(config, micro, options.updates) for micro in options.micro]
     except ConfigError as error:
         parser.error(str(error))
+    if options.json is not None:
+        try:
+            options.json.open("a", encoding="utf-8").close()
+        except OSError as error:
+            parser.error(f"--json {options.json}: {error.strerror}")
     measurements = []
     with tempfile.TemporaryDirectory() as folder:
         if options.synthetic:

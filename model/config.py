@@ -24,9 +24,14 @@ class ConfigError(ValueError):
 
 
 class _Section(pydantic.BaseModel):
-    """A frozen group of settings. Unknown keys, NaN and infinity are errors."""
+    """A frozen group of settings. Unknown keys, other types, NaN and infinity are errors.
 
-    model_config = pydantic.ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+    An integer may stand for a float, but no boolean for a number, nor a number for a boolean.
+    """
+
+    model_config = pydantic.ConfigDict(
+        extra="forbid", frozen=True, allow_inf_nan=False, strict=True
+    )
 
 
 class ModelConfig(_Section):
@@ -88,7 +93,7 @@ class DataConfig(_Section):
     folder in which the command runs.
     """
 
-    shards: Path
+    shards: Path = pydantic.Field(strict=False)
 
 
 class OptimConfig(_Section):
@@ -141,10 +146,10 @@ class MeasureConfig(_Section):
     every: int = pydantic.Field(default=10, ge=1)
     rows: int = pydantic.Field(default=512, ge=1)
     from_position: int = pydantic.Field(default=16, ge=0)
-    layers: tuple[int, ...] | None = None
+    layers: tuple[int, ...] | None = pydantic.Field(default=None, min_length=1, strict=False)
     gradients_every: int = pydantic.Field(default=50, ge=1)
     exact_theta: bool = True
-    seed: int = 0
+    seed: int = pydantic.Field(default=0, ge=0)
     enabled: bool = True
 
     def takes_attention(self, update: int, updates: int) -> bool:
@@ -159,7 +164,8 @@ class MeasureConfig(_Section):
 class RunConfig(_Section):
     """One run.
 
-    seed: of initialisation and dropout, and of nothing else. precision: "bf16" is autocast with
+    seed: of initialisation and dropout, and of nothing else; below 2^48, as torch takes 64 bits and
+    16 of them tell up to 2^16 processes apart. precision: "bf16" is autocast with
     float32 parameters. parallel: how several processes share the model. compile: torch.compile.
     activation_checkpointing: recompute each block in the backward pass. checkpoint_every: updates;
     keep: how many checkpoints stay. tensorboard: event files beside the logs. out: the folder of
@@ -167,7 +173,7 @@ class RunConfig(_Section):
     """
 
     name: str = pydantic.Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
-    seed: int = 42
+    seed: int = pydantic.Field(default=42, ge=0, lt=2**48)
     model: ModelConfig = ModelConfig()
     data: DataConfig
     optim: OptimConfig = OptimConfig()
@@ -180,7 +186,7 @@ class RunConfig(_Section):
     checkpoint_every: int = pydantic.Field(default=100, ge=1)
     keep: int = pydantic.Field(default=2, ge=1)
     tensorboard: bool = False
-    out: Path = Path("runs")
+    out: Path = pydantic.Field(default=Path("runs"), strict=False)
 
     @pydantic.model_validator(mode="after")
     def _positions_exist(self) -> RunConfig:
@@ -205,12 +211,14 @@ class RunConfig(_Section):
     def measured_layers(self) -> tuple[int, ...]:
         """The layers whose attention is measured, in order and without repetition."""
         count = self.model.layers
-        chosen = self.measure.layers or (0, count // 2, count - 1)
-        return tuple(sorted(set(chosen)))
+        chosen = self.measure.layers
+        return tuple(sorted({0, count // 2, count - 1} if chosen is None else set(chosen)))
 
 
 # What may change between the start of a run and its resumption: nothing that touches a number.
 FREE_TO_CHANGE = ("out", "keep", "checkpoint_every", "tensorboard")
+# The data may lie elsewhere, too: what it is, its fingerprint says. The hash has always had it.
+_NO_DIFFERENCE = (*FREE_TO_CHANGE, "data.shards")
 
 
 def load(path: Path, overrides: Sequence[str] = ()) -> RunConfig:
@@ -227,8 +235,17 @@ def load(path: Path, overrides: Sequence[str] = ()) -> RunConfig:
         raise ConfigError(f"{path}: {error}") from None
     for override in overrides:
         _set(raw, override)
+    return validated(raw, path)
+
+
+def validated(plain: Any, path: Path) -> RunConfig:
+    """The run that plain values describe, as `as_json` makes them; path: the file they are from.
+
+    Raises ``ConfigError``, in one line, for an unknown key and a value of the wrong kind or out of
+    range.
+    """
     try:
-        return RunConfig.model_validate(raw)
+        return RunConfig.model_validate(plain)
     except pydantic.ValidationError as error:
         faults = "; ".join(_fault(item) for item in error.errors())
         raise ConfigError(f"{path}: {faults}") from None
@@ -271,15 +288,16 @@ def config_hash(config: RunConfig) -> str:
 
 
 def difference(first: RunConfig, second: RunConfig) -> list[str]:
-    """The settings in which two configurations differ, one line each, FREE_TO_CHANGE left out.
+    """The settings in which two configurations differ, one line each.
 
-    Each line reads ``section.key: FIRST, now SECOND``.
+    FREE_TO_CHANGE and the path of the data are left out. Each line reads
+    ``section.key: FIRST, now SECOND``.
     """
     left, right = _flat(as_json(first)), _flat(as_json(second))
     return [
         f"{key}: {left.get(key)!r}, now {right.get(key)!r}"
         for key in sorted(left.keys() | right.keys())
-        if left.get(key) != right.get(key) and key not in FREE_TO_CHANGE
+        if left.get(key) != right.get(key) and key not in _NO_DIFFERENCE
     ]
 
 

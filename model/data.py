@@ -113,7 +113,8 @@ def prepare(
     """Encode documents to shards in a new or empty folder; return the path of its index.
 
     tokens: stop once so many are written (None: all documents). Raises ``ShardError`` for a folder
-    that is not empty and where there was no document.
+    that is not empty and where there was no document, ``OSError`` where the tokenizer's files
+    cannot be read or the shards cannot be written.
     """
     encoding = gpt2_encoding(tokenizer)
     end = encoding.encode_single_token(END_OF_TEXT)
@@ -241,7 +242,11 @@ def main(argv: Sequence[str] | None = None) -> int:
             tokenizer=options.tokenizer,
         )
         shards = Shards(options.out)
-    except (DataError, ShardError, MissingWeights, ImportError) as error:
+    except ModuleNotFoundError as error:
+        hint = "pip install 'attention-sensitivity[data]'"
+        print(f"model.data: {error.name} is missing: {hint}", file=sys.stderr)
+        return 2
+    except (DataError, ShardError, MissingWeights, ImportError, OSError) as error:
         print(f"model.data: {error}", file=sys.stderr)
         return 2
     print(f"{index}: {len(shards):,} tokens in {len(shards.index['shards'])} shards")

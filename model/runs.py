@@ -8,7 +8,6 @@ layers and runs of the layers' means. ± is the sample standard deviation over r
 
 from __future__ import annotations
 
-import json
 import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -19,7 +18,8 @@ import numpy as np
 import numpy.typing as npt
 
 from model import runlog
-from model.config import RunConfig
+from model.config import ConfigError, RunConfig, difference, validated
+from model.runlog import RunLogError
 from model.spikes import SpikeRule, spikes
 
 FloatArray = npt.NDArray[np.float64]
@@ -78,13 +78,12 @@ class Run:
 
 def read_run(folder: Path) -> Run:
     """Read a run's folder. Raises ``RunError`` where it is none or its log has a gap."""
-    path = folder / runlog.META
     try:
-        meta = json.loads(path.read_text(encoding="utf-8"))
-        config = RunConfig.model_validate(meta["config"])
+        meta = runlog.read_meta(folder)
+        config = validated(meta["config"], folder / runlog.META)
         logs = {kind: runlog.read(folder, kind) for kind in runlog.KINDS}
-    except (OSError, ValueError, KeyError) as error:
-        raise RunError(f"{path}: {error}") from None
+    except (RunLogError, ConfigError) as error:
+        raise RunError(str(error)) from None
     updates = [entry["update"] for entry in logs[runlog.TRAINING]]
     if updates != list(range(1, len(updates) + 1)) or not updates:
         raise RunError(f"{folder}: the log does not hold updates 1, 2, … without a gap")
@@ -115,19 +114,29 @@ def find_runs(folders: Iterable[Path]) -> list[Run]:
 def by_architecture(runs: Sequence[Run]) -> dict[str, list[Run]]:
     """Runs by where their normalisation stands, each group by seed.
 
-    Raises ``RunError`` where two runs of a group differ in more than name and seed.
+    Raises ``RunError``, with the first difference, where two runs of a group differ in more than
+    name, seed and what touches no number (``FREE_TO_CHANGE``).
     """
     groups: dict[str, list[Run]] = {}
     for run in sorted(runs, key=lambda r: (r.config.model.block != "pre_ln", r.config.seed)):
         groups.setdefault(run.config.model.block, []).append(run)
-    for block, group in groups.items():
-        settings = {
-            run.config.model_copy(update={"name": "", "seed": 0, "out": Path()}).model_dump_json()
-            for run in group
-        }
-        if len(settings) > 1:
-            raise RunError(f"the runs with {block} differ in more than name and seed")
+    for first, *others in groups.values():
+        for other in others:
+            _require_alike(first, other)
     return groups
+
+
+def _require_alike(first: Run, second: Run) -> None:
+    same = {"name": first.config.name, "seed": first.config.seed}
+    differences = difference(first.config, second.config.model_copy(update=same))
+    data = [run.meta.get("data") for run in (first, second)]
+    if data[0] != data[1]:
+        differences.append(f"data: {data[0]}, now {data[1]}")
+    if differences:
+        raise RunError(
+            f"{first.config.name} and {second.config.name} differ in more than name and seed: "
+            f"{differences[0]}"
+        )
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -144,8 +153,17 @@ class Trajectory:
 
 
 def trajectory(runs: Sequence[Run]) -> Trajectory:
-    """The paper's aggregates of a group of runs (see the top of this file)."""
+    """The paper's aggregates of a group of runs (see the top of this file).
+
+    Raises ``RunError`` where a run has no attention measurements, or all have none in common.
+    """
+    for run in runs:
+        if not run.attention:
+            raise RunError(f"run {run.config.name} has no attention measurements")
     shared = set.intersection(*(set(run.checkpoints()) for run in runs))
+    if not shared:
+        names = ", ".join(run.config.name for run in runs)
+        raise RunError(f"no update at which attention was measured in all of {names}")
     updates = sorted(shared)
 
     def mean(pick: Any) -> FloatArray:
@@ -189,7 +207,11 @@ class TableRow:
 
 
 def table(runs: Sequence[Run]) -> list[TableRow]:
-    """Table 1 of finished runs. Raises ``RunError`` for a run that is not finished."""
+    """Table 1 of finished runs.
+
+    Raises ``RunError`` for runs that are not finished, do not belong together or have no attention
+    measurements.
+    """
     unfinished = [run.config.name for run in runs if not run.is_finished]
     if unfinished:
         raise RunError(f"not finished: {', '.join(unfinished)}")

@@ -35,14 +35,18 @@ class ShardError(ValueError):
 class ShardWriter:
     """Writes tokens to numbered shards in an empty or new folder; `close` writes the index.
 
-    A folder without an index is no data set, so an interrupted run leaves nothing that could be
-    taken for one.
+    A new folder is made with the first shard. A folder without an index is no data set, so an
+    interrupted run leaves nothing that could be taken for one. Raises ``ShardError`` for a folder
+    that is not empty or cannot be.
     """
 
     def __init__(self, folder: Path, *, shard_tokens: int = SHARD_TOKENS) -> None:
-        if folder.exists() and any(folder.iterdir()):
+        # The folder, or the one in which it will be made.
+        nearest = next(path for path in (folder, *folder.parents) if path.exists())
+        if not nearest.is_dir():
+            raise ShardError(f"{nearest} is no folder")
+        if nearest == folder and any(folder.iterdir()):
             raise ShardError(f"{folder} is not empty")
-        folder.mkdir(parents=True, exist_ok=True)
         self.folder = folder
         self.shard_tokens = shard_tokens
         self.shards: list[dict[str, Any]] = []
@@ -79,6 +83,7 @@ class ShardWriter:
         name = f"shard_{len(self.shards):05d}.bin"
         digest = hashlib.sha256(payload)
         header = _HEADER.pack(MAGIC, VERSION, 2, count, digest.digest())
+        self.folder.mkdir(parents=True, exist_ok=True)
         _write_whole(self.folder / name, header + payload)
         self.shards.append({"file": name, "tokens": count, "sha256": digest.hexdigest()})
 
@@ -108,6 +113,12 @@ class Shards:
 
     def __len__(self) -> int:
         return int(self._ends[-1])
+
+    @property
+    def vocabulary(self) -> int | None:
+        """How many different tokens there may be, None where the index does not say."""
+        vocabulary: int | None = self.index.get("vocabulary")
+        return vocabulary
 
     @property
     def fingerprint(self) -> str:
@@ -148,16 +159,33 @@ class Shards:
 def _read_index(folder: Path) -> dict[str, Any]:
     path = folder / INDEX
     try:
-        index: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        index = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise ShardError(
             f"{path} is missing: make the shards with `python -m model.data prepare`"
         ) from None
     except (OSError, ValueError) as error:
         raise ShardError(f"{path}: {error}") from None
-    if index.get("version") != VERSION or not index.get("shards"):
+    if not _is_index(index):
         raise ShardError(f"{path} is no index of version {VERSION}")
-    return index
+    return dict(index)
+
+
+def _is_index(index: Any) -> bool:
+    if not isinstance(index, dict) or index.get("version") != VERSION:
+        return False
+    shards = index.get("shards")
+    kinds = {"file": str, "tokens": int, "sha256": str}
+    return (
+        isinstance(shards, list)
+        and bool(shards)
+        and all(
+            isinstance(entry, dict)
+            and all(isinstance(entry.get(key), kind) for key, kind in kinds.items())
+            for entry in shards
+        )
+        and isinstance(index.get("vocabulary"), int | None)
+    )
 
 
 def _open(path: Path, entry: dict[str, Any], verify: bool) -> Tokens:

@@ -39,10 +39,18 @@ from torch import Tensor, nn
 
 from model import checkpoint, hardware, monitor, runlog
 from model.checkpoint import CheckpointError, Place
-from model.config import ConfigError, RunConfig, as_json, config_hash, difference, load
+from model.config import (
+    ConfigError,
+    RunConfig,
+    as_json,
+    config_hash,
+    difference,
+    load,
+    validated,
+)
 from model.data import DataError, Loader
 from model.gpt import GPT, loss, parameter_count
-from model.runlog import META, RunLog
+from model.runlog import META, RunLog, RunLogError
 from model.schedule import learning_rate, parameter_groups
 from model.shards import ShardError, Shards
 from theory._packages import MissingWeights
@@ -69,6 +77,11 @@ class Trainer:
         # What is measured is the whole micro-batch, however many processes share the training.
         self.whole = Loader(self.shards, *sizes)
         self.loader.require(config.optim.updates)
+        known, needed = config.model.vocabulary, self.shards.vocabulary
+        if needed is not None and known < needed:
+            raise DataError(
+                f"{self.shards.folder} has a vocabulary of {needed}; model.vocabulary is {known}"
+            )
         torch.manual_seed(config.seed)
         with device:
             self.gpt = GPT(config.model, activation_checkpointing=config.activation_checkpointing)
@@ -175,19 +188,33 @@ class Trainer:
 def train(config: RunConfig, *, stop_after: int | None = None, progress: bool = True) -> Path:
     """Train, from the start or from the last whole checkpoint; return the run's folder.
 
-    stop_after: end after this update with a checkpoint, as if interrupted. progress: a bar on
-    stderr, on a terminal. SIGINT and SIGTERM, to any of the processes, end the run in all of them
-    after the update in hand, with a checkpoint, by KeyboardInterrupt.
+    stop_after: end after this update with a checkpoint, as if interrupted; where it is done
+    already, nothing changes but for a line on stderr. progress: a bar on stderr, on a terminal.
+    SIGINT and SIGTERM, to any of the processes, end the run in all of them after the update in
+    hand, with a checkpoint, by KeyboardInterrupt.
 
     Raises ``ConfigError`` where the folder holds a run of another configuration (with the
-    difference), ``ShardError``, ``DataError``, ``CheckpointError`` and ``TrainingError``.
+    difference), ``ShardError``, ``DataError``, ``CheckpointError`` and ``TrainingError``;
+    ``RunLogError`` and ``OSError`` for a folder that cannot be read or written; ``ValueError`` for
+    a stop_after below 1.
     """
+    if stop_after is not None and stop_after < 1:
+        raise ValueError(f"stop_after is an update, counted from 1, not {stop_after}")
     place, device = processes()
     trainer = Trainer(config, place, device)
     done = _resume(trainer)
     last = config.optim.updates if stop_after is None else min(stop_after, config.optim.updates)
-    with _interruption() as interrupted, _logs(trainer, done) as logs:
-        stopped = _loop(trainer, logs, done, last, interrupted, progress and place.is_first)
+    stopped = None
+    if stop_after is not None and stop_after <= done:
+        if place.is_first:
+            print(
+                f"model.train: {config.folder} has done {done} updates; there is nothing to do "
+                f"up to update {stop_after}",
+                file=sys.stderr,
+            )
+    else:
+        with _interruption() as interrupted, _logs(trainer, done) as logs:
+            stopped = _loop(trainer, logs, done, last, interrupted, progress and place.is_first)
     if place.world > 1:
         # Not after an error: the others may be waiting for this process in a collective. torchrun
         # ends them when this one has ended.
@@ -269,6 +296,8 @@ def _one_update(trainer: Trainer, logs: _Logs, update: int) -> dict[str, Any]:
     _measure(trainer, logs, update)
     start = time.perf_counter()
     norm, rate = trainer.step(update)
+    if not math.isfinite(norm):
+        raise TrainingError(f"the gradient norm of update {update} is {norm}")
     seconds = computing + time.perf_counter() - start
     tokens = config.batch.sequences * config.model.context
     entry = {
@@ -327,13 +356,19 @@ def _resume(trainer: Trainer) -> int:
     """Restore the last whole checkpoint; return its update, 0 for none.
 
     Raises ``ConfigError``, with the difference, where the run was started with another
-    configuration, and ``ShardError`` where it was started on other data.
+    configuration, ``ShardError`` where it was started on other data, ``RunLogError`` where its
+    meta.json is damaged, and ``CheckpointError`` where all its checkpoints are.
     """
     folder = trainer.config.folder
     meta = folder / META
     if meta.is_file():
-        _require_same(trainer, json.loads(meta.read_text(encoding="utf-8")), meta)
+        _require_same(trainer, runlog.read_meta(folder), meta)
     found, faults = checkpoint.latest(folder / CHECKPOINTS)
+    if found is None and faults:
+        raise CheckpointError(
+            f"no whole checkpoint is left in {folder / CHECKPOINTS}; remove the run's folder to "
+            f"start anew ({faults[0]})"
+        )
     if trainer.place.is_first:
         for fault in faults:
             print(f"model.train: {fault}; going back to the one before", file=sys.stderr)
@@ -355,16 +390,19 @@ def _resume(trainer: Trainer) -> int:
 
 
 def _require_same(trainer: Trainer, recorded: dict[str, Any], where: Path) -> None:
-    then = RunConfig.model_validate(recorded["config"])
+    try:
+        then = validated(recorded["config"], where)
+    except ConfigError as error:
+        raise RunLogError(str(error)) from None
     differences = difference(then, trainer.config)
     if differences:
         raise ConfigError(
             f"{where} is of another configuration: {'; '.join(differences)}. Give the run another "
             "name, or remove its folder"
         )
-    if recorded["data"] != trainer.shards.fingerprint:
+    if recorded.get("data") != trainer.shards.fingerprint:
         raise ShardError(
-            f"{where} was trained on other data: {recorded['data']}, now "
+            f"{where} was trained on other data: {recorded.get('data')}, now "
             f"{trainer.shards.fingerprint}"
         )
 
@@ -418,19 +456,27 @@ class _Logs:
             self._log.sync()
 
 
+def _summary_writer() -> Any:
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+    except ModuleNotFoundError as error:
+        hint = "pip install 'attention-sensitivity[tensorboard]'"
+        raise TrainingError(f"tensorboard = true: {error.name} is missing: {hint}") from None
+    return SummaryWriter
+
+
 @contextlib.contextmanager
 def _logs(trainer: Trainer, done: int) -> Iterator[_Logs]:
     if not trainer.place.is_first:
         yield _Logs(None, None)
         return
     folder = trainer.config.folder
-    board: Any = None
-    if trainer.config.tensorboard:
-        from torch.utils.tensorboard import SummaryWriter
-
-        board = SummaryWriter(str(folder / "tensorboard"), purge_step=done + 1)
     log = RunLog(folder, done)
+    board: Any = None
     try:
+        if trainer.config.tensorboard:
+            SummaryWriter = _summary_writer()
+            board = SummaryWriter(str(folder / "tensorboard"), purge_step=done + 1)
         yield _Logs(log, board)
     finally:
         log.close()
@@ -466,7 +512,12 @@ def _interruption() -> Iterator[list[int]]:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Command line; exit status 0, 1 where it cannot go on, 2 for a wrong call, 130 stopped."""
-    parser = argparse.ArgumentParser(prog="model.train", description=(__doc__ or "").split("\n")[0])
+    parser = argparse.ArgumentParser(
+        prog="model.train",
+        # What argparse makes up puts CONFIG.toml last, where it would be one more KEY=VALUE.
+        usage="%(prog)s [-h] CONFIG.toml [--set KEY=VALUE [KEY=VALUE ...]] [--stop-after UPDATE]",
+        description=(__doc__ or "").split("\n")[0],
+    )
     parser.add_argument("config", type=Path, metavar="CONFIG.toml")
     parser.add_argument(
         "--set",
@@ -478,12 +529,22 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--stop-after", type=int, metavar="UPDATE", help="end there, resumable")
     options = parser.parse_args(argv)
+    if options.stop_after is not None and options.stop_after < 1:
+        parser.error(f"--stop-after {options.stop_after} is not positive")
     try:
         folder = train(load(options.config, options.set), stop_after=options.stop_after)
     except ConfigError as error:
         print(f"model.train: {error}", file=sys.stderr)
         return 2
-    except (ShardError, DataError, CheckpointError, TrainingError, MissingWeights) as error:
+    except (
+        ShardError,
+        DataError,
+        CheckpointError,
+        TrainingError,
+        MissingWeights,
+        RunLogError,
+        OSError,
+    ) as error:
         print(f"model.train: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt as stop:

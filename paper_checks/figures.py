@@ -23,6 +23,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     missing = [str(folder) for folder in options.runs if not folder.is_dir()]
     if missing:
         parser.error(f"no such folder: {', '.join(missing)}")
+    if options.out.exists() and not options.out.is_dir():
+        parser.error(f"--out {options.out}: this is no folder")
     try:
         from model.figures import draw_all
         from model.runs import RunError, find_runs

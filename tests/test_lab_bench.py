@@ -16,6 +16,7 @@ from lab import as_toml, run_config  # noqa: E402
 from model import bench, hardware, train  # noqa: E402
 from model.config import ConfigError, ModelConfig, RunConfig  # noqa: E402
 from model.data import DataError  # noqa: E402
+from model.shards import Shards  # noqa: E402
 
 
 @pytest.fixture(autouse=True)
@@ -101,6 +102,61 @@ def test_without_shards_the_command_says_so(
     path = as_toml(run_config(tmp_path, data__shards="nowhere"), tmp_path / "run.toml")
     assert bench.main([str(path), "--updates", "1", "--micro", "8"]) == 1
     assert "model.data prepare" in capsys.readouterr().err
+
+
+def test_a_vocabulary_smaller_than_the_datas_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = as_toml(run_config(tmp_path, model__vocabulary=63), tmp_path / "run.toml")
+    assert bench.main([str(path), "--updates", "1", "--micro", "8"]) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line == (
+        f"model.bench: {tmp_path / 'shards'} has a vocabulary of 64; model.vocabulary is 63"
+    )
+
+
+def test_synthetic_tokens_fit_16_bits_whatever_the_vocabulary(tmp_path: Path) -> None:
+    config = bench.with_micro(run_config(tmp_path, model__vocabulary=10**9), 4, 2)
+    bench.write_synthetic(config, tmp_path / "synthetic")
+    assert Shards(tmp_path / "synthetic").vocabulary == 10**9
+
+
+@pytest.mark.parametrize(
+    ("place", "message"),
+    [
+        ("nope/x.json", "No such file or directory"),
+        ("run.toml/x.json", "Not a directory"),
+        ("", "Is a directory"),
+    ],
+)
+def test_a_place_for_lines_that_is_none_is_named_before_anything_is_measured(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    place: str,
+    message: str,
+) -> None:
+    def measured(_: RunConfig) -> None:
+        pytest.fail("measured first")
+
+    monkeypatch.setattr(bench, "measure_apart", measured)
+    path = as_toml(run_config(tmp_path), tmp_path / "run.toml")
+    lines = tmp_path / place
+    with pytest.raises(SystemExit) as stopped:
+        bench.main([str(path), "--micro", "8", "--json", str(lines)])
+    assert stopped.value.code == 2
+    assert f"error: --json {lines}: {message}" in capsys.readouterr().err
+
+
+def test_the_usage_is_an_order_that_parses(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        bench.main(["--help"])
+    shown = capsys.readouterr().out
+    usage, _, described = shown.partition("\n\n")
+    assert usage.index("CONFIG.toml") < usage.index("--micro") < usage.index("--set")
+    for option in ("--updates", "--micro", "--synthetic", "--set", "--json"):
+        assert option in usage
+        assert option in described
 
 
 def test_a_process_that_dies_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

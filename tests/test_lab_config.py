@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,16 @@ pytest.importorskip("pydantic", reason="the extra model is not installed")
 
 from lab import run_config
 
-from model.config import ConfigError, ModelConfig, RunConfig, config_hash, difference, load
+from model.config import (
+    ConfigError,
+    ModelConfig,
+    RunConfig,
+    as_json,
+    config_hash,
+    difference,
+    load,
+    validated,
+)
 
 MINIMAL = 'name = "a"\n[data]\nshards = "somewhere"\n'
 
@@ -62,6 +72,17 @@ def test_overrides_are_read_as_toml_or_as_words(tmp_path: Path) -> None:
         (MINIMAL, ["optim.warmup=3000"], "warmup of 3000 updates exceeds all 2000 updates"),
         (MINIMAL, ["optim.peak_lr=nan"], r"optim\.peak_lr"),
         (MINIMAL, ["optim.peak_lr=-1"], r"optim\.peak_lr: .*greater than 0"),
+        (MINIMAL, ["optim.updates=true"], r"optim\.updates: .*valid integer"),
+        (MINIMAL, ["seed=true"], "seed: .*valid integer"),
+        (MINIMAL, ["optim.peak_lr=true"], r"optim\.peak_lr: .*valid number"),
+        (MINIMAL, ["model.ffn_width=true"], r"model\.ffn_width: .*valid integer"),
+        (MINIMAL, ["measure.layers=[true]"], r"measure\.layers\.0: .*valid integer"),
+        (MINIMAL, ["compile=1"], "compile: .*valid boolean"),
+        (MINIMAL, ["seed='7'"], "seed: .*valid integer"),
+        (MINIMAL, [f"seed={2**48}"], f"seed: .*less than {2**48}"),
+        (MINIMAL, ["seed=-1"], "seed: .*greater than or equal to 0"),
+        (MINIMAL, ["measure.seed=-1"], r"measure\.seed: .*greater than or equal to 0"),
+        (MINIMAL, ["measure.layers=[]"], r"measure\.layers: .*at least 1 item"),
         (MINIMAL, ["measure.layers=[36]"], r"names layer 36; there are 36 layers"),
         (MINIMAL, ["measure.from_position=1024"], "lies beyond a context of 1024"),
         (MINIMAL, ["model.block=middle_ln"], r"model\.block"),
@@ -81,6 +102,31 @@ def test_what_is_wrong_is_named(
     assert str(path) in str(caught.value) or "--set" in str(caught.value)
 
 
+def test_an_integer_stands_for_a_float(tmp_path: Path) -> None:
+    config = load(written(tmp_path, MINIMAL), ["optim.peak_lr=1", "model.dropout=0"])
+    assert (config.optim.peak_lr, config.model.dropout) == (1.0, 0.0)
+    assert isinstance(config.model.dropout, float)
+
+
+def test_the_largest_seed_suits_torch_in_every_process() -> None:
+    torch = pytest.importorskip("torch", reason="the extra model is not installed")
+    seed = 2**48 - 1
+    RunConfig.model_validate({"name": "a", "seed": seed, "data": {"shards": "somewhere"}})
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed * 2**16 + 2**16 - 1)
+        with pytest.raises(ValueError, match="Overflow"):
+            torch.manual_seed((seed + 1) * 2**16)
+
+
+def test_the_layers_left_out_are_three(tmp_path: Path) -> None:
+    config = run_config(tmp_path, model__layers=7)
+    assert config.measured_layers == (0, 3, 6)
+    assert run_config(tmp_path, model__layers=7, measure__layers=[5, 0, 5]).measured_layers == (
+        0,
+        5,
+    )
+
+
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"nothing\.toml: No such file"):
         load(tmp_path / "nothing.toml")
@@ -93,6 +139,23 @@ def test_differences_are_listed_but_for_what_changes_no_number(tmp_path: Path) -
     assert config_hash(config) != config_hash(other)
     assert config_hash(config) == config_hash(run_config(tmp_path, keep=9))
     assert difference(config, RunConfig.model_validate(config.model_dump())) == []
+
+
+def test_the_path_of_the_data_is_no_difference_though_the_hash_has_it(tmp_path: Path) -> None:
+    config, moved = run_config(tmp_path), run_config(tmp_path, data__shards="elsewhere")
+    assert difference(config, moved) == []
+    assert config_hash(config) != config_hash(moved)
+
+
+RUNS = Path(__file__).resolve().parent.parent / "paper_checks" / "runs"
+
+
+@pytest.mark.parametrize("path", sorted(RUNS.glob("*/meta.json")), ids=lambda p: p.parent.name)
+def test_a_recorded_hash_is_what_its_configuration_has(path: Path) -> None:
+    meta = json.loads(path.read_text(encoding="utf-8"))
+    config = validated(meta["config"], path)
+    assert config_hash(config) == meta["config_hash"]
+    assert as_json(config) == meta["config"]
 
 
 # ------------------------------------------------------------------- configurations that we give

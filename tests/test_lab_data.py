@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import random
+import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
-from lab import write_shards
+from lab import VOCABULARY, write_shards
 
 from model.data import DataError, Loader, file_documents, main, prepare
 from model.shards import INDEX, ShardError, Shards, ShardWriter
@@ -60,6 +62,7 @@ def test_an_unfinished_or_foreign_folder_is_no_data_set(tmp_path: Path) -> None:
         ShardWriter(folder)
     with pytest.raises(ShardError, match="no token was written"):
         ShardWriter(tmp_path / "t").close({})
+    assert not (tmp_path / "t").exists()
 
 
 def test_every_truncation_and_bit_flip_is_named(tmp_path: Path) -> None:
@@ -98,6 +101,38 @@ def test_a_broken_index_is_named(tmp_path: Path) -> None:
     index.write_text(json.dumps({"version": 99, "shards": []}))
     with pytest.raises(ShardError, match="no index of version 1"):
         Shards(tmp_path / "s")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        [],
+        "text",
+        {"shards": [{}]},
+        {"shards": [3]},
+        {"shards": {"file": "x"}},
+        {"shards": [{"file": 3, "tokens": 5, "sha256": ""}]},
+        {"vocabulary": "many"},
+    ],
+)
+def test_an_index_of_another_make_is_named(tmp_path: Path, change: Any) -> None:
+    """JSON, of the right version where it says one, and no index all the same."""
+    index = write_shards(tmp_path / "s", 300) / INDEX
+    whole = json.loads(index.read_text())
+    index.write_text(json.dumps(whole | change if isinstance(change, dict) else change))
+    with pytest.raises(ShardError, match=r"index\.json is no index of version 1"):
+        Shards(tmp_path / "s")
+    index.write_text(json.dumps(whole))
+    assert Shards(tmp_path / "s").vocabulary == VOCABULARY
+
+
+@pytest.mark.parametrize("below", [(), ("x",), ("x", "y")])
+def test_a_file_is_no_folder_for_shards(tmp_path: Path, below: tuple[str, ...]) -> None:
+    path = tmp_path / "file"
+    path.write_text("mine")
+    with pytest.raises(ShardError, match=f"{path} is no folder"):
+        ShardWriter(path.joinpath(*below))
+    assert path.read_text() == "mine"
 
 
 def test_the_order_is_the_shards_whatever_the_number_of_processes(tmp_path: Path) -> None:
@@ -153,3 +188,58 @@ def test_a_missing_file_and_a_wrong_call(
     with pytest.raises(SystemExit):
         main(["prepare", "--out", str(tmp_path / "s"), "--source", "text"])
     assert "--source text needs inputs" in capsys.readouterr().err
+
+
+def refusal(out: Path, capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    """The one line with which the command ends, without anything written to out."""
+    assert main(["prepare", "--out", str(out), *arguments]) == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    (line,) = printed.err.splitlines()
+    assert line.startswith("model.data: ")
+    assert not out.exists()
+    return line
+
+
+@needs_tokenizer
+def test_a_missing_package_is_named_with_its_extra(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "a.txt").write_text("words")
+    monkeypatch.setitem(sys.modules, "datasets", None)
+    for arguments in (["text", str(tmp_path / "a.txt")], ["fineweb"]):
+        line = refusal(tmp_path / "s" / "t", capsys, "--source", *arguments)
+        assert line.endswith("datasets is missing: pip install 'attention-sensitivity[data]'")
+    assert not (tmp_path / "s").exists()
+
+
+@needs_tokenizer
+def test_a_source_that_is_not_there_leaves_no_folder(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "s"
+    line = refusal(out, capsys, "--source", "text", str(tmp_path / "none.txt"))
+    assert "none.txt: there is no such file" in line
+    line = refusal(out, capsys, "--source", "debian", "no-such-package-at-all")
+    assert "no-such-package-at-all is no installed Debian package" in line
+
+
+@needs_tokenizer
+def test_a_file_in_the_folders_place_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "file"
+    path.write_text("mine")
+    assert main(["prepare", "--out", str(path), "--source", "sotu"]) == 2
+    assert capsys.readouterr().err == f"model.data: {path} is no folder\n"
+    assert f"{path} is no folder" in refusal(path / "x", capsys, "--source", "sotu")
+
+
+@needs_tokenizer
+def test_a_tokenizer_that_is_not_there_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    absent = str(tmp_path / "nope")
+    line = refusal(tmp_path / "s", capsys, "--source", "sotu", "--tokenizer", absent)
+    assert "No such file or directory" in line
+    assert absent in line

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import dataclasses
 import json
 import math
 import statistics
@@ -157,8 +158,50 @@ def test_runs_that_differ_in_more_than_name_and_seed_are_refused(tmp_path: Path)
         read_run(finished_run(tmp_path, "pre_ln", 1)),
         read_run(finished_run(tmp_path, "pre_ln", 2, optim__peak_lr=1e-4)),
     ]
-    with pytest.raises(RunError, match="differ in more than name and seed"):
+    with pytest.raises(
+        RunError,
+        match=r"^pre_ln_1 and pre_ln_2 differ in more than name and seed: "
+        r"optim\.peak_lr: 0\.003, now 0\.0001$",
+    ):
         by_architecture(runs)
+
+
+def test_runs_that_differ_in_what_touches_no_number_belong_together(tmp_path: Path) -> None:
+    runs = [
+        read_run(finished_run(tmp_path, "pre_ln", 1)),
+        read_run(
+            finished_run(
+                tmp_path,
+                "pre_ln",
+                2,
+                checkpoint_every=7,
+                keep=9,
+                tensorboard=True,
+                out="elsewhere",
+                data__shards="elsewhere",
+            )
+        ),
+    ]
+    assert by_architecture(runs) == {"pre_ln": runs}
+
+
+def test_runs_on_other_data_are_refused(tmp_path: Path) -> None:
+    """Though both are said to lie at the same path."""
+    folders = [finished_run(tmp_path, "pre_ln", seed) for seed in (1, 2)]
+    for folder, fingerprint in zip(folders, ("aa", "bb"), strict=True):
+        meta = json.loads((folder / runlog.META).read_text())
+        (folder / runlog.META).write_text(json.dumps(meta | {"data": fingerprint}))
+    with pytest.raises(RunError, match=r"pre_ln_1 and pre_ln_2 differ .*: data: aa, now bb"):
+        by_architecture([read_run(folder) for folder in folders])
+
+
+def test_runs_without_attention_in_common_are_named(tmp_path: Path) -> None:
+    runs = [read_run(finished_run(tmp_path, "pre_ln", seed)) for seed in (1, 2)]
+    later = [entry | {"update": 2} for entry in runs[1].attention]
+    with pytest.raises(RunError, match="measured in all of pre_ln_1, pre_ln_2"):
+        trajectory([runs[0], dataclasses.replace(runs[1], attention=later)])
+    with pytest.raises(RunError, match=r"^run pre_ln_2 has no attention measurements$"):
+        trajectory([runs[0], dataclasses.replace(runs[1], attention=[])])
 
 
 # ------------------------------------------------------------------------------ broken logs
@@ -171,9 +214,12 @@ def test_runs_that_differ_in_more_than_name_and_seed_are_refused(tmp_path: Path)
         ("twice", "without a gap"),
         ("empty", "without a gap"),
         ("garbage", "line 2: no entry"),
-        ("no config", "meta.json"),
-        ("bad config", "meta.json"),
-        ("no meta", "meta.json"),
+        ("attention", r"^[^ ]*attention\.jsonl, line 2: no entry"),
+        ("no JSON", r"^[^ ]*meta\.json: "),
+        ("list", r"^[^ ]*meta\.json: "),
+        ("no config", r"^[^ ]*meta\.json: "),
+        ("bad config", r"^[^ ]*meta\.json: model\.block: [^\n]*$"),
+        ("no meta", r"^[^ ]*meta\.json: No such file"),
     ],
 )
 def test_a_damaged_log_is_named(tmp_path: Path, damage: str, message: str) -> None:
@@ -188,6 +234,13 @@ def test_a_damaged_log_is_named(tmp_path: Path, damage: str, message: str) -> No
         log.write_text("")
     elif damage == "garbage":
         log.write_text("".join([lines[0], "{\n", *lines[2:]]))
+    elif damage == "attention":
+        path = folder / "attention.jsonl"
+        path.write_text(path.read_text().replace("\n", "\n{\n", 1))
+    elif damage == "no JSON":
+        meta.write_text("{")
+    elif damage == "list":
+        meta.write_text("[]")
     elif damage == "no config":
         meta.write_text("{}")
     elif damage == "bad config":
@@ -291,7 +344,9 @@ def test_figure_2_finds_the_identity_to_rounding() -> None:
 # ------------------------------------------------------------------------------ wrong calls
 
 
-@pytest.mark.parametrize("kind", ["missing", "no run", "unfinished", "no out"])
+@pytest.mark.parametrize(
+    "kind", ["missing", "no run", "unfinished", "unmeasured", "no out", "a file"]
+)
 def test_a_wrong_call_ends_with_two_and_one_line(
     tmp_path: Path, kind: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -304,9 +359,15 @@ def test_a_wrong_call_ends_with_two_and_one_line(
     elif kind == "unfinished":
         log = finished_run(tmp_path, "pre_ln", 1) / "log.jsonl"
         log.write_text(log.read_text().splitlines(keepends=True)[0])
+    elif kind == "unmeasured":
+        config = configuration(tmp_path, "pre_ln", 1, measure__enabled=False)
+        ones = [1.0] * UPDATES
+        write_logs(folder, config, losses=ones, norms=ones, attention={})
     elif kind == "no out":
         arguments = []
-    if kind in ("missing", "no out"):
+    elif kind == "a file":
+        (tmp_path / "out").write_text("not to be written over")
+    if kind in ("missing", "no out", "a file"):
         with pytest.raises(SystemExit) as stopped:
             main([str(folder), *arguments])
         assert stopped.value.code == 2
@@ -317,7 +378,9 @@ def test_a_wrong_call_ends_with_two_and_one_line(
         "missing": "no such folder",
         "no run": "no run (a folder with meta.json)",
         "unfinished": "not finished: pre_ln_1",
+        "unmeasured": "run pre_ln_1 has no attention measurements",
         "no out": "--out",
+        "a file": "out: this is no folder",
     }[kind]
     assert expected in message
     assert not (tmp_path / "out").exists()

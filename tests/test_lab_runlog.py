@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from model import runlog
-from model.runlog import RunLog
+from model.runlog import RunLog, RunLogError
 
 
 def log_of(folder: Path, updates: int) -> Path:
@@ -33,6 +33,11 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
     assert [e["layer"] for e in runlog.read(tmp_path, runlog.ATTENTION)] == [0, 1]
     assert runlog.read(tmp_path, runlog.NORMS) == []
     assert runlog.read(tmp_path / "elsewhere", runlog.TRAINING) == []
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    """Every file of a folder."""
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
 @pytest.mark.parametrize("kept", [0, 1, 2, 5])
@@ -60,14 +65,47 @@ def test_a_killed_writers_last_line_is_left_out(tmp_path: Path, length: int) -> 
     assert path.read_text() == "".join(whole)
 
 
-@pytest.mark.parametrize("line", ["", "[1]", "3", "{}", "null", '{"loss": 1'])
+@pytest.mark.parametrize(
+    "line", ["", "[1]", '["update"]', "3", "{}", "null", '{"loss": 1', '{"update": "2"}']
+)
 def test_a_broken_line_before_others_is_named(tmp_path: Path, line: str) -> None:
     log_of(tmp_path, 3)
     path = tmp_path / "log.jsonl"
     lines = path.read_text().splitlines()
     path.write_text("\n".join([lines[0], line, lines[2]]) + "\n")
-    with pytest.raises(ValueError, match=r"log\.jsonl, line 2: no entry"):
+    before = contents(tmp_path)
+    with pytest.raises(RunLogError, match=r"log\.jsonl, line 2: no entry"):
         runlog.read(tmp_path, runlog.TRAINING)
+    with pytest.raises(RunLogError, match=r"log\.jsonl, line 2: no entry"):
+        RunLog(tmp_path, 1)
+    assert contents(tmp_path) == before
+
+
+def test_a_log_that_is_damaged_is_named_before_any_is_cut(tmp_path: Path) -> None:
+    """The last of the files is the damaged one."""
+    path = log_of(tmp_path, 3) / "gradients.jsonl"
+    path.write_bytes(b'{"update": 1}\n\xff\n{"update": 2}\n')
+    before = contents(tmp_path)
+    with pytest.raises(RunLogError, match=r"gradients\.jsonl: damaged \(.*invalid start byte\)"):
+        RunLog(tmp_path, 1)
+    assert contents(tmp_path) == before
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{", "Expecting property name"),
+        ("[]", "not the description of a run"),
+        ("{}", "not the description of a run"),
+        ('{"config": 3}', "not the description of a run"),
+        (None, "No such file"),
+    ],
+)
+def test_a_broken_description_is_named(tmp_path: Path, text: str | None, message: str) -> None:
+    if text is not None:
+        (tmp_path / runlog.META).write_text(text)
+    with pytest.raises(RunLogError, match=rf"meta\.json: {message}"):
+        runlog.read_meta(tmp_path)
 
 
 def test_a_number_that_json_lacks_is_refused(tmp_path: Path) -> None:
@@ -99,13 +137,13 @@ def test_a_damaged_packed_log_is_named(tmp_path: Path) -> None:
     whole = path.read_bytes()
     for damaged in (whole[:-9], b"", b"no gzip at all", whole[:20] + b"\xff" + whole[21:]):
         path.write_bytes(damaged)
-        with pytest.raises(ValueError, match=r"log\.jsonl\.gz"):
+        with pytest.raises(RunLogError, match=r"log\.jsonl\.gz"):
             runlog.read(tmp_path, runlog.TRAINING)
 
 
 def test_a_packed_log_is_not_written_over(tmp_path: Path) -> None:
     path = packed(tmp_path)
     before = path.read_bytes()
-    with pytest.raises(ValueError, match="gunzip"):
+    with pytest.raises(RunLogError, match="gunzip"):
         RunLog(tmp_path, 3)
     assert path.read_bytes() == before

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import gzip
 import math
 import os
 import random
@@ -21,7 +22,7 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="the extra model is not installed")
 
-from lab import as_toml, run_config, write_shards  # noqa: E402
+from lab import VOCABULARY, as_toml, run_config, write_shards  # noqa: E402
 
 from model import checkpoint, runlog  # noqa: E402
 from model.checkpoint import CheckpointError, Place  # noqa: E402
@@ -385,6 +386,115 @@ def test_a_signal_stops_two_processes_together(tmp_path: Path, whom: str) -> Non
     assert found.update == done
 
 
+# --------------------------------------------------------------------------- the run's folder
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    """Every file below a folder."""
+    return {str(path): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def refusal(config: RunConfig, capsys: pytest.CaptureFixture[str]) -> str:
+    """The one line with which the command ends where it cannot go on, and changes nothing."""
+    path = as_toml(config, config.data.shards.parent / "refused.toml")
+    before = contents(config.folder)
+    assert main([str(path)]) == 1
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    (line,) = printed.err.splitlines()
+    assert contents(config.folder) == before
+    return line.removeprefix("model.train: ")
+
+
+def _pack(folder: Path) -> str:
+    for path in folder.glob("*.jsonl"):
+        path.with_suffix(".jsonl.gz").write_bytes(gzip.compress(path.read_bytes()))
+        path.unlink()
+    return f"{folder}: attention.jsonl.gz, gradients.jsonl.gz, log.jsonl.gz, norms.jsonl.gz packed"
+
+
+def _garble(folder: Path) -> str:
+    path = folder / "norms.jsonl"
+    path.write_text("garbage\n" + path.read_text())
+    return f"{path}, line 1: no entry of a log"
+
+
+def _describe(text: str, message: str) -> Any:
+    def damage(folder: Path) -> str:
+        (folder / runlog.META).write_text(text)
+        return f"{folder / runlog.META}: {message}"
+
+    return damage
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        _pack,
+        _garble,
+        _describe("{", "Expecting property name"),
+        _describe("[]", "not the description of a run"),
+        _describe('{"data": ""}', "not the description of a run"),
+        _describe('{"config": {"name": "a", "mood": 1}}', "data: Field required; mood: Extra"),
+    ],
+    ids=["packed", "garbage", "no JSON", "a list", "no config", "another config"],
+)
+def test_a_folder_that_cannot_be_gone_on_with_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], damage: Any
+) -> None:
+    config = run_config(tmp_path)
+    train(config, stop_after=3, progress=False)
+    expected = damage(config.folder)
+    assert refusal(config, capsys).startswith(expected)
+
+
+@pytest.mark.parametrize("out", ["file", "file/below"])
+def test_a_file_in_the_folders_place_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], out: str
+) -> None:
+    (tmp_path / "file").write_text("mine")
+    line = refusal(run_config(tmp_path, out=str(tmp_path / out)), capsys)
+    assert line.startswith("[Errno 20] Not a directory: ")
+    assert str(tmp_path / "file") in line
+
+
+@pytest.mark.parametrize("update", [0, -1])
+def test_an_end_before_the_first_update_is_a_wrong_call(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], update: int
+) -> None:
+    config = run_config(tmp_path)
+    with pytest.raises(ValueError, match=f"counted from 1, not {update}"):
+        train(config, stop_after=update, progress=False)
+    path = as_toml(config, tmp_path / "run.toml")
+    with pytest.raises(SystemExit) as stopped:
+        main([str(path), f"--stop-after={update}"])
+    assert stopped.value.code == 2
+    assert f"--stop-after {update} is not positive" in capsys.readouterr().err
+    assert not config.folder.exists()
+
+
+@pytest.mark.parametrize("update", [1, 2, 4])
+def test_an_end_that_is_reached_already_changes_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], update: int
+) -> None:
+    """Not even the entries behind the last checkpoint."""
+    config = run_config(tmp_path, checkpoint_every=4, optim__updates=8)
+    path = as_toml(config, tmp_path / "run.toml")
+    train(config, stop_after=5, progress=False)
+    shutil.rmtree(config.folder / CHECKPOINTS / "update_000005")
+    before = contents(config.folder)
+    assert main([str(path), "--stop-after", str(update)]) == 0
+    told, memory = capsys.readouterr().err.splitlines()
+    assert told == (
+        f"model.train: {config.folder} has done 4 updates; there is nothing to do up to update "
+        f"{update}"
+    )
+    assert "peak memory" in memory
+    assert contents(config.folder) == before
+    train(config, stop_after=5, progress=False)
+    assert capsys.readouterr().err == ""
+
+
 # ------------------------------------------------------------------------------ checkpoints
 
 
@@ -429,6 +539,32 @@ def test_a_run_goes_on_from_the_checkpoint_before_a_broken_one(
     assert same_parameters(whole, broken)
 
 
+def test_a_run_whose_checkpoints_are_all_broken_does_not_start_anew(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = run_config(tmp_path)
+    train(config, progress=False)
+    checkpoints = config.folder / CHECKPOINTS
+    for path in checkpoints.glob(f"*/{checkpoint.MODEL}"):
+        path.write_bytes(path.read_bytes()[:-1])
+    line = refusal(config, capsys)
+    assert f"no whole checkpoint is left in {checkpoints}; remove the run's folder" in line
+    assert "update_000006/model.safetensors is corrupt" in line
+    assert "going back" not in line
+    assert len(numbers(config.folder)) == 6
+
+
+def test_a_run_killed_before_its_first_checkpoint_starts_anew(tmp_path: Path) -> None:
+    whole, killed = run_config(tmp_path, name="whole"), run_config(tmp_path, name="killed")
+    for config in (whole, killed):
+        train(config, progress=False)
+    for path in (killed.folder / CHECKPOINTS).iterdir():
+        path.rename(path.with_name(path.name.replace("update_", "unfinished_")))
+    train(killed, progress=False)
+    assert numbers(whole.folder) == numbers(killed.folder)
+    assert same_parameters(whole, killed)
+
+
 def test_going_on_with_other_threads_is_told(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -468,6 +604,27 @@ def test_other_data_is_refused(tmp_path: Path) -> None:
         train(config, progress=False)
 
 
+def test_the_same_data_elsewhere_is_gone_on_with(tmp_path: Path) -> None:
+    whole, moved = run_config(tmp_path, name="whole"), run_config(tmp_path, name="moved")
+    train(whole, progress=False)
+    train(moved, stop_after=3, progress=False)
+    shutil.copytree(tmp_path / "shards", tmp_path / "copy")
+    elsewhere = run_config(tmp_path, name="moved", data__shards=str(tmp_path / "copy"))
+    train(elsewhere, progress=False)
+    assert numbers(whole.folder) == numbers(elsewhere.folder)
+    assert same_parameters(whole, elsewhere)
+
+
+def test_a_vocabulary_smaller_than_the_datas_is_refused_before_anything_is_written(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = run_config(tmp_path, model__vocabulary=VOCABULARY - 1)
+    line = refusal(config, capsys)
+    assert line == f"{tmp_path / 'shards'} has a vocabulary of 64; model.vocabulary is 63"
+    assert not config.folder.exists()
+    Trainer(run_config(tmp_path, model__vocabulary=65), Place(), torch.device("cpu"))
+
+
 def test_too_little_data_is_refused_before_anything_is_written(tmp_path: Path) -> None:
     config = run_config(tmp_path, optim__updates=1000)
     with pytest.raises(DataError, match="has 20000 tokens; 1000 updates need 192001"):
@@ -479,6 +636,29 @@ def test_a_loss_that_is_no_number_ends_the_run(tmp_path: Path) -> None:
     config = run_config(tmp_path, optim__peak_lr=1e30, optim__clip=1e30, model__norm_eps=1e-30)
     with pytest.raises(TrainingError, match=r"the loss of update \d is (nan|inf)"):
         train(config, progress=False)
+
+
+def test_gradients_that_are_no_numbers_end_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The update is in no log and in no checkpoint."""
+    config = run_config(tmp_path, checkpoint_every=1)
+    gradients = Trainer.gradients
+
+    def overflowing(self: Trainer, update: int) -> float:
+        value = gradients(self, update)
+        if update == 3:
+            next(self.gpt.parameters()).grad.fill_(math.inf)
+        return value
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Trainer, "gradients", overflowing)
+        with pytest.raises(TrainingError, match="the gradient norm of update 3 is inf"):
+            train(config, progress=False)
+    assert len(numbers(config.folder)) == 2
+    found, _ = checkpoint.latest(config.folder / CHECKPOINTS)
+    assert found is not None
+    assert found.update == 2
 
 
 # ------------------------------------------------------------------------------------ hooks
@@ -516,6 +696,13 @@ def test_the_command_trains_and_tells_its_memory(
     assert memory is not None
     assert 0.01 < float(memory[1]) < 64
     assert len(numbers(tmp_path / "runs" / "short")) == 2
+
+
+def test_the_usage_is_an_order_that_parses(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    usage = capsys.readouterr().out.split("\n\n")[0]
+    assert usage.index("CONFIG.toml") < usage.index("--set") < usage.index("--stop-after")
 
 
 def test_the_installed_command_ignores_strangers_modules(tmp_path: Path) -> None:
