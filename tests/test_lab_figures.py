@@ -383,4 +383,4 @@ def test_a_wrong_call_ends_with_two_and_one_line(
         "a file": "out: this is no folder",
     }[kind]
     assert expected in message
-    assert not (tmp_path / "out").exists()
+    assert not (tmp_path / "out").is_dir()

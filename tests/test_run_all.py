@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -33,11 +34,21 @@ def adds_up(profile: Profile, *, total: int = 3) -> Evidence:
 
 
 def run(arguments: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
+    """Run a command whose output is plain text, whatever colours this environment asks for."""
+    asked = ("FORCE_COLOR", "PY_COLORS", "PYTEST_ADDOPTS", "CLICOLOR_FORCE", "TTY_COMPATIBLE")
+    environment = {key: value for key, value in os.environ.items() if key not in asked}
     return subprocess.run(
-        arguments, cwd=folder, capture_output=True, text=True, check=False, timeout=500
+        arguments,
+        cwd=folder,
+        env=environment | {"NO_COLOR": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=1200,
     )
 
 
+@pytest.mark.timeout(1800)
 def test_the_script_and_pytest_agree(tmp_path: Path) -> None:
     """Run everything as a script from another folder, and the same checks in this process."""
     report_file = tmp_path / "report.json"

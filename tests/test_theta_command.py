@@ -320,9 +320,12 @@ class TestProcess:
         assert process.returncode == 0
 
     def test_an_interrupt(self, tmp_path):
-        # Work for many seconds: rows too short for a split that rounds θ to 1 to be at hand.
-        rows = np.exp(np.random.default_rng(1).standard_normal((200_000, 24)))
-        np.save(tmp_path / "many.npy", rows)
+        # Hours of work, however many processors there are: multiples of 2⁴⁰ but for lower bits.
+        rng = np.random.default_rng(61)
+        multiples = rng.integers(2**10, 2**11, 61)
+        multiples[0] += multiples.sum() % 2 == 0
+        row = multiples * 2.0**40 + rng.integers(0, 2**20, 61)
+        np.save(tmp_path / "many.npy", np.stack([row, row]))
         arguments = (tmp_path / "many.npy", "--any-total", "--out", tmp_path / "theta.npy")
         # A suite that runs in the background of a shell inherits an ignored SIGINT.
         attended = functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
