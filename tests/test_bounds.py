@@ -267,6 +267,7 @@ def test_scaled_on_both_sides() -> None:
     gram, start = half @ half.T, rng.normal(size=(9, 3))
     bound, basis = deflated_bound(gram, start, scale)
     expected, vectors = deflated_bound(gram * scale[:, np.newaxis] * scale, start)
+    # The same products in another order, and a difference of squares that loses a few digits.
     assert bound == pytest.approx(expected, rel=1e-10)
     assert np.allclose(np.abs(np.sum(basis * vectors, axis=0)), 1.0)
 
@@ -334,5 +335,6 @@ def test_inner_products_of_the_slopes(seed: int) -> None:
         slopes = np.einsum("hdk,hik->ihd", factor_HDK, queries)
         seeing = np.any(at.visible_HLL[:, :, j], axis=0)
         expected = slopes @ np.swapaxes(slopes, 1, 2)
+        # Sums of a few dozen products in another order lose some hundred eps of the largest.
         size = np.max(np.abs(expected), initial=1e-300)
         assert np.allclose(grams[seeing, j], expected[seeing], rtol=0, atol=1e-13 * size)

@@ -659,7 +659,7 @@ class TestInterrupts:
         for name, value in values:
             code = code.replace(name, str(value))
         # Tried again where other work on the machine may have been in the way.
-        assert any(self.delay(code, 0.1) < 0.4 for _ in range(3))
+        assert any(self.delay(code, 0.1) < 0.2 for _ in range(6))
 
     @pytest.mark.parametrize(
         "call",
@@ -675,7 +675,8 @@ class TestInterrupts:
         ],
     )
     def test_a_long_search_ends(self, call):
-        assert self.delay(textwrap.dedent(SEARCHING).replace("CALL", call), 0.5) < 1.0
+        code = textwrap.dedent(SEARCHING).replace("CALL", call)
+        assert any(self.delay(code, 0.5) < 0.2 for _ in range(6))
 
     def delay(self, code: str, seconds: float) -> float:
         """How long after an interrupt a process that runs the code says that it is back."""

@@ -256,13 +256,11 @@ def _grams_of_pulled(pulled_NHK: FloatArray, gram_GKGK: FloatArray) -> FloatArra
     """<W^K_g x_h, W^K_g' x_h'> for every two heads, of groups g and g': (N, H, K) to (N, H, H)."""
     N, H, K = pulled_NHK.shape
     G = len(gram_GKGK)
-    # (N, G, K, R) for the R heads of each group.
-    columns = np.swapaxes(pulled_NHK.reshape(N, G, H // G, K), 2, 3)
-    by_group = np.swapaxes(columns, 0, 1).swapaxes(2, 3).reshape(G, -1, K)
-    images = by_group @ gram_GKGK.reshape(G, K, G * K)
-    images_NGHK = np.moveaxis(images.reshape(G, N, H // G, G, K), 3, 1)
-    images_NGHK = np.transpose(images_NGHK, (2, 1, 0, 3, 4)).reshape(N, G, H, K)
-    return np.moveaxis(images_NGHK @ columns, 1, 2).reshape(N, H, H)
+    # Products of matrices, many rows at once; R heads in each group.
+    heads_NGRK = pulled_NHK.reshape(N, G, H // G, K)
+    images = np.swapaxes(heads_NGRK, 0, 1).reshape(G, -1, K) @ gram_GKGK.reshape(G, K, G * K)
+    images_NGHK = images.reshape(G, N, H // G, G, K).transpose(1, 3, 0, 2, 4).reshape(N, G, H, K)
+    return np.moveaxis(images_NGHK @ np.swapaxes(heads_NGRK, 2, 3), 1, 2).reshape(N, H, H)
 
 
 def centred_values(at: AttentionAt) -> FloatArray:
