@@ -329,8 +329,8 @@ def moment_bound(at: AttentionAt, *, norms: AttentionNorms | None = None) -> Row
     `covariance_bound`.
 
     An upper bound (claim beyond_moment). Beyond what `covariance_bound` costs it takes L·(LH)²·H
-    operations: on real layers one to three times as much in all at L = 24, two to ten times at
-    L = 64; tests/benchmarks/attention_bounds.py has modules of the same shapes.
+    operations, the larger part of the cost with many heads already at L = 64
+    (tests/benchmarks/attention_bounds.py).
     """
     norms = attention_norms(at.attention) if norms is None else norms
     return _covariance_form(at, norms, moments=True)
